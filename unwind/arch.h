@@ -105,6 +105,9 @@ struct arch {
     /* Where the kernel saved each register, as an offset from the stack pointer in the trampoline
      * (asm/sigcontext.h). */
     uint16_t sigcontext[ARCH_REGISTERS_MAX];
+    /* The word there that tells that user code was interrupted: these bits have this value. */
+    uint16_t sigcontext_mode;
+    uint32_t user_mode_mask, user_mode;
 
     /* Returns whether this code (sigreturn_size bytes) is the signal return trampoline. */
     bool (*is_sigreturn)(const uint8_t *code);

@@ -36,6 +36,8 @@ enum frame_flags {
     FRAME_INLINED = 1,
     FRAME_SIGNAL = 2, /* interrupted by a signal (or the leaf): pc is exact, not a return address */
     FRAME_LEAF = 4,   /* the innermost frame */
+    FRAME_MADE = 8,   /* nothing has called from here: pc is where a signal's handler returns to, or
+                         the outermost function of a stack that the program made. It is exact */
 };
 
 /* How well a frame is proven (docs/provenance.md). A greater value is a weaker proof. */
@@ -89,7 +91,7 @@ static inline bool frame_is_managed(const struct frame *f)
  * measured), and a callchain does not show which. */
 static inline uint64_t frame_lookup_pc(const struct frame *f)
 {
-    bool exact = f->flags & (FRAME_LEAF | FRAME_SIGNAL) || f->kind == FRAME_KERNEL ||
+    bool exact = f->flags & (FRAME_LEAF | FRAME_SIGNAL | FRAME_MADE) || f->kind == FRAME_KERNEL ||
                  f->kind == FRAME_GUEST_KERNEL;
     return exact || f->pc == 0 ? f->pc : f->pc - 1;
 }

@@ -432,6 +432,8 @@ static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
     bool may_trampoline = (held.executable && held.owner != CODE_JIT) || held.owner == CODE_NONE;
     enum step_result got = may_trampoline ? walk_sigreturn(w, &held) : STEP_NO;
     l->signal = got == STEP_OK;
+    if (got == STEP_NO)
+        got = walk_made_start(w);
     if (got == STEP_NO) {
         got = walk_by_lost_register(w, l->rule);
         if (got == STEP_NO)
@@ -642,7 +644,11 @@ each_machine enum step_result leave_on(const struct arch_registers *r, struct wa
     if (!l->applied && leave_by_offsets(r, w, l) != STEP_OK)
         return STEP_DONE;
     bool was_leaf = walk_is_at_pc(w);
-    w->flags = l->signal ? FRAME_SIGNAL : 0;
+    w->flags = 0;
+    if (l->signal) {
+        w->flags = FRAME_SIGNAL;
+        w->out->frames.at[w->out->frames.nr - 1].flags |= FRAME_MADE;
+    }
     if (!likely(w->value[r->sp] > l->sp)) {
         /* The return address was in a register (a leaf's on machines with a link register, vfork's
          * everywhere), so the stack pointer is the caller's. */

@@ -48,6 +48,7 @@ struct cfi_source {
     struct cfi_section eh_frame, eh_frame_hdr, debug_frame;
     uint64_t text_address; /* base of DW_EH_PE_textrel; 0: none */
     uint64_t data_address; /* base of DW_EH_PE_datarel in .eh_frame; 0: none */
+    uint64_t entry;        /* where the kernel starts a program of this file; 0: nowhere */
     bool swapped;          /* the byte order is not ours */
     uint32_t id;           /* unique, not 0: identifies this module in rule caches */
 };
@@ -67,6 +68,9 @@ const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt);
 /* Get the address at which the FDE begins that covers `address`: of a function, or of a part that
  * its compiler has put elsewhere. Returns false if none does. */
 bool cfi_function(const struct cfi *cfi, uint64_t address, uint64_t *begin);
+/* Returns whether an address is in the first instructions of the program: nobody has called them.
+ */
+bool cfi_is_entry(const struct cfi *cfi, uint64_t address);
 
 /* ---- walking ----------------------------------------------------------------------------- */
 

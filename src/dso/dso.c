@@ -472,7 +472,8 @@ static void *load_cfi(struct dso_entry *d)
     const struct elf_image *e = dso_image(&d->dso);
     if (!e)
         return NULL;
-    struct cfi_source s = {.name = e->path, .swapped = e->swapped, .id = d->dso.id};
+    struct cfi_source s = {
+        .name = e->path, .swapped = e->swapped, .id = d->dso.id, .entry = e->entry};
     s.arch = arch_by_elf(e->machine, e->is64);
     if (!s.arch)
         return NULL; /* CFI speaks of registers, whose numbers are not known */

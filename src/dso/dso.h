@@ -82,6 +82,7 @@ struct elf_image {
     size_t size;
     struct elf_tables *tables; /* section and program headers, decompressed sections: elf_image.h */
     struct build_id build_id;
+    uint64_t entry; /* address of the first instruction; 0: none */
     uint16_t machine, type;
     bool is64, swapped;
 };

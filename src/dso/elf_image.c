@@ -52,7 +52,7 @@ static int read_file_header(struct elf_image *e, struct file_header *h, struct e
     e->type = cursor_u16(&c);
     e->machine = cursor_u16(&c);
     cursor_skip(&c, 4);
-    (void)word(&c, e->is64);
+    e->entry = word(&c, e->is64);
     h->phoff = word(&c, e->is64);
     h->shoff = word(&c, e->is64);
     cursor_skip(&c, 6);

@@ -805,6 +805,42 @@ static void outermost_without_cfi(void **state)
     expect_frames(t, STACK_COMPLETE, 2, PC(LEAF + 2), PC(NO_FDE + 0x40));
 }
 
+/* makecontext() puts the address of a function into the stack, which its own function returns to.
+ */
+static void a_made_stack_begins_at_a_functions_first_byte(void **state)
+{
+    struct target *t = *state;
+    t->stack[0] = DOWN;
+    walk(t, LEAF + 2);
+    expect_frames(t, STACK_COMPLETE, 2, PC(LEAF + 2), PC(DOWN));
+    assert_int_equal(t->out.frames.at[1].flags, FRAME_MADE);
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
+}
+
+/* A call of a function that does not return may stand right before another function. */
+static void a_call_before_a_function_makes_no_stack(void **state)
+{
+    struct target *t = *state;
+    t->stack[0] = called(t, DOWN);
+    walk(t, LEAF + 2);
+    expect_frames(t, STACK_NO_CFI, 2, PC(LEAF + 2), PC(DOWN));
+    assert_int_equal(t->out.frames.at[1].flags, 0);
+}
+
+/* The loader's first function has no CFI: the ELF header tells where it is. */
+static void the_entry_is_outermost(void **state)
+{
+    struct target *t = *state;
+    t->cfi->entry = NO_FDE + 0x40 - MODULE;
+    t->in.registers.value[DWARF_RBP] = 0xb99;
+    t->stack[0] = called(t, NO_FDE + 0x48);
+    walk(t, LEAF + 2);
+    expect_frames(t, STACK_COMPLETE, 2, PC(LEAF + 2), PC(NO_FDE + 0x48));
+    t->stack[0] = called(t, NO_FDE + 0x3f);
+    walk(t, LEAF + 2);
+    expect_frames(t, STACK_NO_CFI, 2, PC(LEAF + 2), PC(NO_FDE + 0x3f));
+}
+
 /* Generated code that has 0 in rbp says nothing, whatever its bytes are. */
 static void generated_code_is_no_start(void **state)
 {
@@ -845,6 +881,8 @@ static void sigreturn_by_bytes(void **state)
     walk(t, LEAF + 1);
     expect_frames(t, STACK_COMPLETE, 4, PC(LEAF + 1), PC(NO_FDE + 0x40), PC(LEAF), PC(START + 5));
     const struct frame *f = t->out.frames.at;
+    assert_int_equal(f[1].flags, FRAME_MADE);
+    assert_int_equal(frame_lookup_pc(&f[1]), NO_FDE + 0x40);
     assert_int_equal(f[2].flags, FRAME_SIGNAL);
     assert_int_equal(f[2].provenance, PROVENANCE_EXACT);
     assert_int_equal(f[3].flags, 0);
@@ -854,6 +892,12 @@ static void sigreturn_by_bytes(void **state)
     put_context(t, 0, LEAF, slot(30));
     walk(t, NO_FDE + 0x47);
     expect_frames(t, STACK_COMPLETE, 3, PC(NO_FDE + 0x47), PC(LEAF), PC(START + 5));
+    /* in the system call: the pc is behind the trampoline, and the signal frame is there */
+    walk(t, NO_FDE + 0x49);
+    expect_frames(t, STACK_NO_CFI, 1, PC(NO_FDE + 0x49));
+    t->stack[5 + 18] = 0x2b000000000033; /* cs, gs, fs, ss */
+    walk(t, NO_FDE + 0x49);
+    expect_frames(t, STACK_COMPLETE, 3, PC(NO_FDE + 0x49), PC(LEAF), PC(START + 5));
 }
 
 /* A signal frame that claims that it interrupted itself, forever. */
@@ -1467,6 +1511,9 @@ int main(void)
         WALK(leaf_without_frame),
         WALK(outermost_without_cfi),
         WALK(generated_code_is_no_start),
+        WALK(a_made_stack_begins_at_a_functions_first_byte),
+        WALK(a_call_before_a_function_makes_no_stack),
+        WALK(the_entry_is_outermost),
         WALK(sigreturn_by_bytes),
         WALK(signal_loop),
         WALK(other_stack),

@@ -135,6 +135,7 @@ int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *
     }
     cfi->text_address = source->text_address;
     cfi->data_address = source->data_address;
+    cfi->entry = source->entry;
     cfi->swapped = source->swapped;
     cfi->id = source->id;
     cfi->arch = source->arch;
@@ -176,6 +177,12 @@ int cfi_add_runtime(struct cfi *cfi, const struct runtime *rt, void *layout, str
     cfi->runtimes[cfi->nr_runtimes].runtime = rt;
     cfi->runtimes[cfi->nr_runtimes++].layout = layout;
     return 0;
+}
+
+bool cfi_is_entry(const struct cfi *cfi, uint64_t address)
+{
+    enum { ENTRY_SIZE = 64 };
+    return cfi->entry && address - cfi->entry < ENTRY_SIZE;
 }
 
 const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt)

@@ -56,6 +56,7 @@ struct cfi {
     unsigned nr_tables;
     uint64_t low; /* no FDE begins below this address */
     uint64_t text_address, data_address;
+    uint64_t entry;
     bool swapped;
     uint32_t id;
     const struct arch *arch;

@@ -120,6 +120,10 @@ enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint
 /* walk_guess.c: steps without CFI, by a signal trampoline or an epilogue (proven by its bytes), or
  * by a guess; and by CFI that uses a register which calls from here need not have kept. */
 enum step_result walk_sigreturn(struct walk *w, const struct code *code);
+/* Ends the walk if no CFI covers the call, but the return address is the first byte of a function
+ * and no call is before it: a stack that makecontext() made, or another program (__start_context).
+ * STEP_NO: it is not so. */
+enum step_result walk_made_start(struct walk *w);
 enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule);
 enum step_result walk_guess(struct walk *w, const struct code *code);
 /* Steps to the caller whose return address is at `slot`, if the address is in a file's code with

@@ -41,6 +41,22 @@ static uint64_t *fact_entry(struct walk *w, const struct code *code, uint64_t pc
 
 /* ---- signal trampolines -------------------------------------------------------------------- */
 
+/* Is the thread in the trampoline's system call? Its pc is behind the trampoline then, where
+ * another function may begin: the signal frame must be there. */
+static bool in_sigreturn_call(struct walk *w, uint64_t pc)
+{
+    const struct arch *a = w->arch;
+    uint8_t code[ARCH_SIGRETURN_MAX];
+    uint64_t mode;
+    return walk_is_at_pc(w) &&
+           memory_read(&w->in->memory, pc - a->sigreturn_size, code, a->sigreturn_size,
+                       &w->provenance) &&
+           a->is_sigreturn(code) &&
+           memory_read_slot(&w->in->memory, walk_sp(w) + a->sigcontext_mode, &mode,
+                            &w->provenance) &&
+           (mode & a->user_mode_mask) == a->user_mode;
+}
+
 /* Is `pc` at the first byte of a signal trampoline, or at a later instruction of it? */
 static bool at_sigreturn(struct walk *w, uint64_t pc)
 {
@@ -54,7 +70,7 @@ static bool at_sigreturn(struct walk *w, uint64_t pc)
         if (!walk_is_at_pc(w))
             return false; /* a return to the trampoline is always to its first byte */
     }
-    return false;
+    return in_sigreturn_call(w, pc);
 }
 
 enum step_result walk_sigreturn(struct walk *w, const struct code *code)
@@ -136,6 +152,22 @@ static bool is_made_return(struct walk *w, uint64_t pc, uint64_t saved_fp)
         return false;
     const struct code *code = &walk_code(w, pc - 1)->code;
     return memcmp(bytes, a->nop, a->nop_size) == 0 && code->executable && code->owner == CODE_ELF;
+}
+
+enum step_result walk_made_start(struct walk *w)
+{
+    uint64_t pc = walk_pc(w), begin;
+    const struct code *code = walk_is_at_pc(w) ? NULL : &walk_code(w, pc)->code;
+    if (!code || code->owner != CODE_ELF || !code->cfi ||
+        !cfi_function(code->cfi, pc - code->bias, &begin) || begin != pc - code->bias ||
+        is_return_address(w, pc, true))
+        return STEP_NO;
+    w->out->frames.at[w->out->frames.nr - 1].flags |= FRAME_MADE;
+    say(w, TRACE_END,
+        "the return address # is the first byte of a function, without a call before it: the "
+        "program has made this stack, which begins there",
+        pc);
+    return walk_end(w, STACK_COMPLETE, 0);
 }
 
 /* Accepts a guess: the return address is at `slot`, and fp was saved below it if `saved_fp`. */
@@ -378,6 +410,11 @@ enum step_result walk_guess(struct walk *w, const struct code *code)
 {
     const struct arch_registers *r = &w->arch->reg;
     bool exact_pc = walk_is_at_pc(w);
+    if (code->owner == CODE_ELF && code->cfi && cfi_is_entry(code->cfi, walk_pc(w) - code->bias)) {
+        say(w, TRACE_END, "# is in the first instructions of the program, which nobody calls",
+            walk_pc(w));
+        return walk_end(w, STACK_COMPLETE, 0);
+    }
     if (code->executable && leave_by_epilogue(w) == STEP_OK)
         return STEP_OK;
     if (exact_pc && code->executable && guess_by_point(w, code) == STEP_OK)
