@@ -364,14 +364,21 @@ static void the_link_register_of_a_caller_is_not_known(void **state)
     assert_int_equal(t->out.end, STACK_NO_CFI);
 }
 
-static void a_stack_without_cfi_ends_at_frame_pointer_zero(void **state)
+static void a_stack_without_cfi_ends_where_the_frame_pointer_was_set_to_zero(void **state)
 {
     struct target *t = *state;
+    const uint32_t clear = 0xd280001d; /* mov x29, #0 */
     t->in.registers.value[LR] = 0;
     t->in.registers.value[FP] = 0;
     walk(t, MODULE + 0x900);
+    assert_int_equal(t->out.end, STACK_NO_CFI); /* 0 alone proves nothing */
+    t->in.registers.value[LR] = called(t, MODULE + 0x920);
+    walk(t, LEAF + 4);
+    assert_int_equal(t->out.end, STACK_NO_CFI);
+    memcpy(t->code + 0x910, &clear, sizeof(clear));
+    walk(t, LEAF + 4);
     assert_int_equal(t->out.end, STACK_COMPLETE);
-    expect_frames(t, (uint64_t[]){MODULE + 0x900}, 1);
+    expect_frames(t, (uint64_t[]){LEAF + 4, MODULE + 0x920}, 2);
 }
 
 static void a_chain_of_frame_pointers_is_a_guess(void **state)
@@ -517,7 +524,7 @@ int main(void)
         WALK(a_frame_may_be_larger_than_a_compact_rule_reaches),
         WALK(a_return_addresss_signature_is_removed),
         WALK(the_link_register_of_a_caller_is_not_known),
-        WALK(a_stack_without_cfi_ends_at_frame_pointer_zero),
+        WALK(a_stack_without_cfi_ends_where_the_frame_pointer_was_set_to_zero),
         WALK(a_chain_of_frame_pointers_is_a_guess),
         WALK(code_without_cfi_is_left_by_a_link_register_that_leads_elsewhere),
         WALK(a_signal_frame_gives_all_registers),

@@ -183,7 +183,7 @@ static void signal_frame(void **state)
     assert_same(w);
     /* capture, on_signal, the trampoline, then the interrupted frame: its pc is exact. */
     assert_int_equal(w->stack.frames.at[3].flags, FRAME_SIGNAL);
-    assert_int_equal(w->stack.frames.at[2].flags, 0);
+    assert_int_equal(w->stack.frames.at[2].flags, FRAME_MADE);
 }
 
 static void alternate_stack(void **state)
