@@ -270,8 +270,11 @@ static void find_made(struct v8_walk *w, uint64_t maker)
         if (namer->name && !namer->name(namer->context, &w->r, &sfi, offset, f))
             w->failed = true;
         trace_say_made(w, u.frame, maker);
-        if (w->r.provenance > f->provenance)
+        if (w->r.provenance > f->provenance) {
+            trace_mark(w->step->input, u.frame, w->r.provenance,
+                       "the objects that name it, from # on, were read at other moments", maker);
             f->provenance = (uint8_t)w->r.provenance;
+        }
         if (!w->layout->verified)
             f->provenance = PROVENANCE_GUESS;
         w->unmade[i] = w->unmade[--w->nr_unmade];
