@@ -16,12 +16,6 @@ static bool writes(const struct flow_insn *i, unsigned reg)
     return flow_written(&i->is) >> reg & 1;
 }
 
-static bool is_straight(const struct flow_insn *i)
-{
-    uint64_t target;
-    return flow_kind(i, &target) == FLOW_NEXT;
-}
-
 static bool is_jumped_to(const struct flow_code *code, uint64_t at)
 {
     for (size_t i = 0; i < code->insns.nr; i++) {
@@ -40,7 +34,7 @@ static size_t first_of(const struct flow_code *code, size_t fetch, unsigned reg)
         const struct flow_insn *before = i ? &code->insns.at[i - 1] : NULL;
         if (is_jumped_to(code, code->insns.at[i].at))
             return i;
-        if (!before || flow_end(before) != code->insns.at[i].at || !is_straight(before))
+        if (!before || flow_end(before) != code->insns.at[i].at || !flow_is_straight(before))
             break;
         if (writes(before, reg))
             return flow_is_move(&before->is, &load) ? fetch : i;
@@ -52,7 +46,7 @@ static size_t last_of(const struct flow_code *code, size_t fetch, unsigned reg)
 {
     size_t i = fetch;
     while (i - fetch < NEAR && !writes(&code->insns.at[i], reg) &&
-           is_straight(&code->insns.at[i]) && i + 1 < code->insns.nr &&
+           flow_is_straight(&code->insns.at[i]) && i + 1 < code->insns.nr &&
            flow_end(&code->insns.at[i]) == code->insns.at[i + 1].at)
         i++;
     return i;

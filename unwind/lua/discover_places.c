@@ -106,8 +106,7 @@ static const struct insn_parts *insn(const struct window *w, size_t i)
 
 static bool is_straight(const struct flow_code *code, size_t i)
 {
-    uint64_t target;
-    return flow_kind(&code->insns.at[i], &target) == FLOW_NEXT;
+    return flow_is_straight(&code->insns.at[i]);
 }
 
 /* Append the straight code before instruction `before`, and return its first instruction. */

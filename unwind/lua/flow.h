@@ -65,6 +65,11 @@ static inline uint64_t flow_end(const struct flow_insn *i)
 /* What an instruction is. Conditional jumps, jumps and calls with `target` are direct. */
 enum flow_kind { FLOW_NEXT, FLOW_JCC, FLOW_JMP, FLOW_JMP_INDIRECT, FLOW_CALL, FLOW_STOP };
 enum flow_kind flow_kind(const struct flow_insn *i, uint64_t *target);
+static inline bool flow_is_straight(const struct flow_insn *i)
+{
+    uint64_t target;
+    return flow_kind(i, &target) == FLOW_NEXT;
+}
 
 /* Returns the bits of the general registers that an instruction may write. Calls are not
  * regarded. */
