@@ -160,7 +160,7 @@ enum step_result walk_made_start(struct walk *w)
     const struct code *code = walk_is_at_pc(w) ? NULL : &walk_code(w, pc)->code;
     if (!code || code->owner != CODE_ELF || !code->cfi ||
         !cfi_function(code->cfi, pc - code->bias, &begin) || begin != pc - code->bias ||
-        is_return_address(w, pc, true))
+        is_return_address(w, pc, false))
         return STEP_NO;
     w->out->frames.at[w->out->frames.nr - 1].flags |= FRAME_MADE;
     say(w, TRACE_END,
