@@ -61,8 +61,10 @@ struct reading {
     uint8_t rex, map, opcode, modrm;
     bool small, small_address; /* prefixes 66 and 67 */
     bool vector;               /* VEX or EVEX: the operands differ from those of the plain opcode */
+    bool segment;              /* prefix 64 or 65 */
     bool has_modrm, rip_relative;
-    uint8_t repeat;             /* prefix f2 or f3 */
+    uint8_t repeat;             /* prefix f2 or f3, or what VEX has in its place */
+    uint8_t third;              /* VEX.vvvv */
     uint8_t base, index, scale; /* of ModRM's memory operand; INSN_NO_REGISTER: none */
     int32_t disp, value;
 };
@@ -97,13 +99,13 @@ static bool is_prefix(uint8_t b)
 /* Read VEX (c4, c5) or EVEX (62), which select the opcode map. */
 static bool read_vector(struct reading *r, uint8_t first)
 {
-    uint8_t map = MAP_0F, next = 0;
-    if (first != 0xc5 && !next_byte(r, &map))
+    uint8_t map = MAP_0F, next = 0, last;
+    if ((first != 0xc5 && !next_byte(r, &map)) || !next_byte(r, &next) ||
+        (first == 0x62 && !next_byte(r, &last)))
         return false;
-    for (int i = first == 0x62 ? 2 : 1; i; i--)
-        if (!next_byte(r, &next))
-            return false;
-    /* The bits of REX are there, inverted. */
+    /* The bits of REX are there, inverted, and those of vvvv. */
+    r->third = (~next >> 3) & 15;
+    r->repeat = (next & 3) == 2 ? 0xf3 : (next & 3) == 3 ? 0xf2 : 0;
     r->rex = first == 0xc5 ? (~next >> 5) & REX_R : (~map >> 5) & (REX_R | REX_X | REX_B);
     r->map = first == 0x62 ? map & 7 : map & 31;
     r->vector = true;
@@ -121,6 +123,7 @@ static bool read_prefixes(struct reading *r, uint8_t *ret)
         r->repeat = (*ret | 1) == 0xf3 ? *ret : r->repeat;
         r->small |= *ret == 0x66;
         r->small_address |= *ret == 0x67;
+        r->segment |= *ret == 0x64 || *ret == 0x65;
     }
     return false;
 }
@@ -392,6 +395,8 @@ bool insn_parts(const uint8_t *code, size_t left, struct insn_parts *ret)
                                .wide = r.rex & REX_W,
                                .small = r.small,
                                .vector = r.vector,
+                               .segment = r.segment,
+                               .third = r.third,
                                .has_modrm = r.has_modrm,
                                .is_register = is_register(&r),
                                .rip_relative = r.rip_relative,

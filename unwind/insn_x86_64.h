@@ -56,9 +56,10 @@ struct insn_parts {
     uint8_t size;        /* bytes */
     uint8_t map, opcode; /* map: 0 one byte, 1 behind 0f, 2 behind 0f 38, 3 behind 0f 3a */
     uint8_t rex;         /* REX; 0: none */
-    uint8_t repeat;      /* prefix f2 or f3; 0: none */
+    uint8_t repeat;      /* prefix f2 or f3, or what VEX has in its place; 0: none */
     bool wide, small;    /* REX.W; prefix 66 */
     bool vector;         /* VEX or EVEX: the operands differ from those of the plain opcode */
+    bool segment;        /* prefix 64 or 65: the memory is relative to fs or gs */
     bool has_modrm;
     bool is_register;    /* r/m is the register `rm`; false: memory */
     bool rip_relative;   /* the memory is at `disp` from the instruction's end */
@@ -66,10 +67,36 @@ struct insn_parts {
     uint8_t base, index; /* of the memory; INSN_NO_REGISTER: none */
     uint8_t scale;       /* of the index: 1, 2, 4, 8 */
     uint8_t low;         /* the register that the opcode itself names (push, pop, mov) */
+    uint8_t third;       /* the register that VEX or EVEX itself names (vvvv) */
     int32_t disp, value; /* displacement; immediate, or distance of a jump or call */
 };
 
 /* Get the parts of the instruction at `code`. Returns false as insn_decode(). */
 bool insn_parts(const uint8_t *code, size_t left, struct insn_parts *ret);
+
+/* ---- insn_effects_x86_64.c: what an instruction does ---------------------------------------- */
+
+/* Where control flow goes. Of a direct branch, jump or call `value` is the distance from the
+ * instruction's end to the target. */
+enum insn_way {
+    WAY_NEXT,
+    WAY_BRANCH, /* to the target or to the next instruction */
+    WAY_JUMP,
+    WAY_JUMP_INDIRECT,
+    WAY_CALL, /* direct (e8) or indirect */
+    WAY_STOP, /* return, trap */
+};
+enum insn_way insn_way(const struct insn_parts *is);
+
+/* Returns whether it returns to its caller (ret, with or without an immediate). */
+bool insn_is_return(const struct insn_parts *is);
+/* Returns the bits of the general registers (numbers in instructions) that an instruction may
+ * write. The stack pointer of push, pop, call and return is not told, nor what a called function
+ * writes. */
+uint32_t insn_written(const struct insn_parts *is);
+/* Returns how many bytes the operand in memory has, or the operands are. Not for vectors. */
+unsigned insn_operand_size(const struct insn_parts *is);
+/* Returns whether it writes to the memory that ModRM names. */
+bool insn_writes_memory(const struct insn_parts *is);
 
 #endif

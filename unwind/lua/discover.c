@@ -34,8 +34,8 @@ static int add_cold_parts(const struct runtime_image *image, struct flow_code *c
     for (size_t i = 0; i < code->insns.nr && code->nr_parts < LUA_PARTS_MAX; i++) {
         uint64_t target;
         struct fde fde;
-        enum flow_kind kind = flow_kind(&code->insns.at[i], &target);
-        if ((kind != FLOW_JCC && kind != FLOW_JMP) || flow_has(code, target) ||
+        enum insn_way way = flow_way(&code->insns.at[i], &target);
+        if ((way != WAY_BRANCH && way != WAY_JUMP) || flow_has(code, target) ||
             !cfi_find_fde(image->cfi, target, &fde) || !is_part(image->cfi, &fde))
             continue;
         if (flow_add_part(code, image, (struct lua_range){fde.begin, fde.begin + fde.size}, err))
@@ -116,7 +116,7 @@ static void follow_entry(const struct flow_code *code, struct flow_trail *entry,
     flow_trail_begin(&ev->trail, code);
     const struct flow_insn *i = flow_trail_run(&ev->trail, code);
     *entry = ev->trail;
-    while (i && flow_kind(i, &ignored) == FLOW_CALL) {
+    while (i && flow_way(i, &ignored) == WAY_CALL) {
         flow_trail_call(&ev->trail, code);
         i = flow_trail_run(&ev->trail, code);
     }

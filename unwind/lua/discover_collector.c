@@ -60,12 +60,12 @@ static void vote_for_call(const struct flow_code *code, uint64_t at, struct targ
     const struct flow_insn *i;
     for (unsigned n = 0; n < CALL_NEAR && (i = flow_at(code, at)); n++) {
         uint64_t target;
-        enum flow_kind kind = flow_kind(i, &target);
-        if (kind == FLOW_CALL && target)
+        enum insn_way way = flow_way(i, &target);
+        if (way == WAY_CALL && target)
             vote(t, target);
-        if (kind != FLOW_NEXT && kind != FLOW_JMP)
+        if (way != WAY_NEXT && way != WAY_JUMP)
             return;
-        at = kind == FLOW_JMP ? target : flow_end(i);
+        at = way == WAY_JUMP ? target : flow_end(i);
     }
 }
 
@@ -78,18 +78,18 @@ static void follow(const struct flow_code *code, size_t load, unsigned global, s
     for (size_t i = load + 1; i < code->insns.nr && i - load <= NEAR; i++) {
         const struct insn_parts *is = &code->insns.at[i].is;
         uint64_t target;
-        enum flow_kind kind = flow_kind(&code->insns.at[i], &target);
-        if (kind == FLOW_JCC && compared) {
+        enum insn_way way = flow_way(&code->insns.at[i], &target);
+        if (way == WAY_BRANCH && compared) {
             vote_for_call(code, flow_end(&code->insns.at[i]), t);
             vote_for_call(code, target, t);
         }
-        if (kind != FLOW_NEXT)
+        if (way != WAY_NEXT)
             return;
         compared |=
             is_comparison(is, global) || (tested != INSN_NO_REGISTER && is_test_of(is, tested));
         if (flow_is_load(is) && is_in_global(is, global))
             tested = is->reg;
-        if (flow_written(is) >> global & 1 && !compared && tested == INSN_NO_REGISTER)
+        if (insn_written(is) >> global & 1 && !compared && tested == INSN_NO_REGISTER)
             return;
     }
 }
@@ -116,8 +116,8 @@ static void add_tails(const struct runtime_image *image, struct lua_layout *ret)
         return;
     for (size_t i = 0; i < code.insns.nr; i++) {
         uint64_t target;
-        enum flow_kind kind = flow_kind(&code.insns.at[i], &target);
-        if ((kind == FLOW_JMP || kind == FLOW_JCC) && target - step.start >= step.end - step.start)
+        enum insn_way way = flow_way(&code.insns.at[i], &target);
+        if ((way == WAY_JUMP || way == WAY_BRANCH) && target - step.start >= step.end - step.start)
             add_function(image, target, ret);
     }
     flow_free(&code);

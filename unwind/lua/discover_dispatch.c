@@ -102,13 +102,13 @@ static void note_table(const struct taint *t, const struct flow_insn *i, unsigne
 static void load_entry(struct taint *t, const struct flow_insn *i, struct lua_dispatch *ret)
 {
     const struct insn_parts *is = &i->is;
-    bool wide = flow_operand_size(is) == 8;
+    bool wide = insn_operand_size(is) == 8;
     int at = is_frame(is) ? find_spill(t, is) : -1;
     if (at >= 0) {
         set_both(t, is->reg, t->spills[at].index, t->spills[at].entry);
         return;
     }
-    bool entry = uses_index(t, is) && flow_operand_size(is) >= 4;
+    bool entry = uses_index(t, is) && insn_operand_size(is) >= 4;
     if (entry)
         note_table(t, i, wide ? 8 : 4, ret);
     set_both(t, is->reg, false, entry);
@@ -187,7 +187,7 @@ static void follow(struct taint *t, const struct flow_insn *i, struct lua_dispat
         note_table(t, i, 4, ret); /* add of an entry to the table's address */
         put(&t->entry, is->reg, true);
     } else {
-        uint32_t kept = ~flow_written(is);
+        uint32_t kept = ~insn_written(is);
         t->index &= kept, t->entry &= kept, t->constant &= kept;
     }
 }
@@ -253,18 +253,18 @@ bool lua_dispatch_at(struct lua_range function, const uint8_t *bytes, uint64_t a
         uint64_t target;
         if ((!t.index && !t.entry && !t.nr_spills) || (n >= ENTRY_INSNS && !ret->entry_size))
             return false; /* the number is gone */
-        switch (flow_kind(&i, &target)) {
-        case FLOW_NEXT:
+        switch (flow_way(&i, &target)) {
+        case WAY_NEXT:
             follow(&t, &i, ret);
             at = flow_end(&i);
             break;
-        case FLOW_JCC:
+        case WAY_BRANCH:
             at = at_branch(&t, &i, target, ret);
             break;
-        case FLOW_JMP:
+        case WAY_JUMP:
             at = target;
             break;
-        case FLOW_JMP_INDIRECT:
+        case WAY_JUMP_INDIRECT:
             return is_dispatching(&t, &i, ret);
         default:
             return false;

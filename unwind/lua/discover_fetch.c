@@ -13,15 +13,15 @@ enum { NEAR = 8 /* instructions on either side */ };
 
 static bool writes(const struct flow_insn *i, unsigned reg)
 {
-    return flow_written(&i->is) >> reg & 1;
+    return insn_written(&i->is) >> reg & 1;
 }
 
 static bool is_jumped_to(const struct flow_code *code, uint64_t at)
 {
     for (size_t i = 0; i < code->insns.nr; i++) {
         uint64_t target;
-        enum flow_kind kind = flow_kind(&code->insns.at[i], &target);
-        if ((kind == FLOW_JMP || kind == FLOW_JCC) && target == at)
+        enum insn_way way = flow_way(&code->insns.at[i], &target);
+        if ((way == WAY_JUMP || way == WAY_BRANCH) && target == at)
             return true;
     }
     return false;

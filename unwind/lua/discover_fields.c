@@ -38,7 +38,7 @@ static unsigned count_operands(const struct flow_code *code, int32_t disp, unsig
         bool lea = !is->map && is->opcode == 0x8d;
         if (!is->has_modrm || is->is_register || is->vector || lea || is_store(is) ||
             is_frame(is) || is->index != INSN_NO_REGISTER || is->disp != disp ||
-            !(flow_operand_size(is) & sizes))
+            !(insn_operand_size(is) & sizes))
             continue;
         if (!nr++)
             *first = code->insns.at[i].at;

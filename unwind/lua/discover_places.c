@@ -144,7 +144,7 @@ static bool window_by_jump(const struct flow_code *code, const struct flow_frame
                            size_t jump, struct window *ret)
 {
     uint64_t target, to = code->insns.at[at].at;
-    if (flow_kind(&code->insns.at[jump], &target) != FLOW_JMP || target > to || to - target > 64)
+    if (flow_way(&code->insns.at[jump], &target) != WAY_JUMP || target > to || to - target > 64)
         return false;
     size_t from = at;
     while (from > 0 && code->insns.at[from].at > target && at - from < FETCH_WINDOW &&
@@ -194,7 +194,7 @@ static const struct insn_parts *source_of(const struct window *w, unsigned reg, 
         if (flow_is_move(insn(w, i), &load) && insn(w, i)->wide &&
             (load || insn(w, i)->is_register) && (load ? insn(w, i)->reg : insn(w, i)->rm) == reg)
             return insn(w, i);
-        if (flow_written(insn(w, i)) >> reg & 1)
+        if (insn_written(insn(w, i)) >> reg & 1)
             return NULL;
     }
     return NULL;
@@ -330,7 +330,7 @@ static void move_fetched(struct fetched *f, const struct flow_frame *frame,
     bool kept = !is->map && !is->vector && is->opcode == 0xc1 && is->value == 0;
     if (kept)
         return;
-    f->regs &= ~flow_written(is);
+    f->regs &= ~insn_written(is);
     if (same)
         f->regs |= UINT32_C(1) << (slot || load ? is->reg : is->rm);
 }
@@ -346,20 +346,20 @@ static bool is_dispatched(const struct flow_code *code, const struct flow_frame 
     for (unsigned n = 0; n < DISPATCH_WINDOW && (i = flow_at(code, at)); n++) {
         const struct insn_parts *is = &i->is;
         uint64_t target;
-        enum flow_kind kind = flow_kind(i, &target);
+        enum insn_way way = flow_way(i, &target);
         bool group = is->opcode == 0x83 || is->opcode == 0x80 || is->opcode == 0x81;
         bool and = !is->map && !is->vector &&
                    ((group && is->is_register && (is->reg & 7) == 4 && f.regs >> is->rm & 1) ||
                     ((is->opcode & 0xfe) == 0x24 && f.regs & 1));
         if (and&&is->value == d->mask)
             return true;
-        if (kind == FLOW_JCC && branches && is_dispatched(code, frame, d, target, f, branches - 1))
+        if (way == WAY_BRANCH && branches && is_dispatched(code, frame, d, target, f, branches - 1))
             return true;
-        if (kind == FLOW_CALL || kind == FLOW_STOP || kind == FLOW_JMP_INDIRECT)
+        if (way == WAY_CALL || way == WAY_STOP || way == WAY_JUMP_INDIRECT)
             return false;
-        if (kind == FLOW_NEXT)
+        if (way == WAY_NEXT)
             move_fetched(&f, frame, is);
-        at = kind == FLOW_JMP ? target : flow_end(i);
+        at = way == WAY_JUMP ? target : flow_end(i);
     }
     return false;
 }
@@ -422,7 +422,7 @@ bool lua_argument_place(const struct flow_code *code, const struct flow_frame *f
         const struct insn_parts *is = &code->insns.at[i].is;
         bool load;
         int32_t offset;
-        if (!(flow_written(is) >> reg & 1))
+        if (!(insn_written(is) >> reg & 1))
             continue;
         if (!flow_is_move(is, &load) || !is->wide)
             return false;
@@ -447,7 +447,7 @@ static void count_calls(const struct flow_code *code, const struct flow_frame *f
     for (size_t i = 0; i < code->insns.nr; i++) {
         uint64_t target;
         struct lua_place p;
-        if (flow_kind(&code->insns.at[i], &target) != FLOW_CALL)
+        if (flow_way(&code->insns.at[i], &target) != WAY_CALL)
             continue;
         ++*nr_calls;
         if (lua_argument_place(code, frame, i, FLOW_RDI, &p))

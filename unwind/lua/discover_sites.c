@@ -41,7 +41,7 @@ static bool holds_savedpc(const struct search *s, unsigned reg, size_t before,
     for (size_t i = before; i-- > 0 && before - i <= SAVE_WINDOW;) {
         const struct insn_parts *is = &s->code->insns.at[i].is;
         int32_t offset;
-        if (!(flow_written(is) >> reg & 1))
+        if (!(insn_written(is) >> reg & 1))
             continue;
         if (!flow_is_load(is) || !flow_slot(s->frame, is, &offset))
             return false;
@@ -62,7 +62,7 @@ static bool is_saved(const struct search *s, size_t call, const struct lua_layou
         const struct insn_parts *is = &s->code->insns.at[i].is;
         uint64_t target;
         bool load;
-        if (flow_kind(&s->code->insns.at[i], &target) != FLOW_NEXT)
+        if (flow_way(&s->code->insns.at[i], &target) != WAY_NEXT)
             return false;
         if (!flow_is_move(is, &load) || load || !is->wide || is->is_register ||
             is->base == INSN_NO_REGISTER || is->index != INSN_NO_REGISTER ||
@@ -87,7 +87,7 @@ static struct flow_value next_fetch(struct search *s, size_t call)
             v.added = (int16_t)(v.added + i->is.disp);
             return v;
         }
-        if (flow_kind(i, &target) != FLOW_CALL || calls == CALLS_BEHIND)
+        if (flow_way(i, &target) != WAY_CALL || calls == CALLS_BEHIND)
             break;
         flow_trail_call(&s->way, s->code);
     }
@@ -150,7 +150,7 @@ void lua_find_sites(const struct flow_code *code, const struct flow_frame *frame
     for (size_t i = 0; i < code->insns.nr && ret->nr_sites < LUA_SITES_MAX; i++) {
         uint64_t target;
         struct lua_site site = {.at = flow_end(&code->insns.at[i])};
-        if (flow_kind(&code->insns.at[i], &target) != FLOW_CALL)
+        if (flow_way(&code->insns.at[i], &target) != WAY_CALL)
             continue;
         site.state = state_of(s, i, ret);
         site.saved = in_memory || is_saved(s, i, ret);

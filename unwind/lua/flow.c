@@ -80,51 +80,13 @@ const struct flow_insn *flow_at(const struct flow_code *c, uint64_t address)
     return NULL;
 }
 
-enum flow_kind flow_kind(const struct flow_insn *i, uint64_t *target)
+enum insn_way flow_way(const struct flow_insn *i, uint64_t *target)
 {
-    const struct insn_parts *is = &i->is;
-    uint8_t op = is->opcode, which = is->reg & 7;
-    *target = flow_end(i) + (uint64_t)(int64_t)is->value;
-    if (is->vector || is->map > 1)
-        return FLOW_NEXT;
-    if (is->map == 1)
-        return (op & 0xf0) == 0x80                      ? FLOW_JCC
-               : op == 0x0b || op == 0xb9 || op == 0xff ? FLOW_STOP
-                                                        : FLOW_NEXT;
-    if ((op & 0xf0) == 0x70 || (op >= 0xe0 && op <= 0xe3))
-        return FLOW_JCC;
-    if (op == 0xe9 || op == 0xeb)
-        return FLOW_JMP;
-    if (op == 0xe8 || (op == 0xff && (which == 2 || which == 3)))
-        return FLOW_CALL;
-    if (op == 0xff && (which == 4 || which == 5))
-        return FLOW_JMP_INDIRECT;
-    return (op & 0xf6) == 0xc2 || op == 0xcf || op == 0xcc || op == 0xf4 ? FLOW_STOP : FLOW_NEXT;
+    *target = flow_end(i) + (uint64_t)(int64_t)i->is.value;
+    return insn_way(&i->is);
 }
 
 /* ---- operands ------------------------------------------------------------------------------ */
-
-/* Opcodes of the first map whose even numbers have operands of one byte. */
-static bool has_byte_form(uint8_t op)
-{
-    return (op < 0x40 && (op & 7) < 6) || op == 0x80 || (op >= 0x84 && op <= 0x8b) || op == 0xa8 ||
-           op == 0xa9 || op == 0xc0 || op == 0xc1 || op == 0xc6 || op == 0xc7 ||
-           (op >= 0xd0 && op <= 0xd3) || op == 0xf6 || op == 0xf7 || op == 0xfe || op == 0xff;
-}
-
-unsigned flow_operand_size(const struct insn_parts *is)
-{
-    uint8_t op = is->opcode;
-    if (is->map == 0 && has_byte_form(op) && !(op & 1))
-        return 1;
-    if (is->map == 0 && op == 0x63)
-        return 4;
-    if (is->map == 1 && (op == 0xb6 || op == 0xbe || (op & 0xf0) == 0x90))
-        return 1;
-    if (is->map == 1 && (op == 0xb7 || op == 0xbf))
-        return 2;
-    return is->wide ? 8 : is->small ? 2 : 4;
-}
 
 bool flow_is_move(const struct insn_parts *is, bool *load)
 {
@@ -146,143 +108,6 @@ static uint32_t bit(unsigned reg)
     return UINT32_C(1) << (reg & 15);
 }
 
-/* A register of one byte: 4 to 7 are ah to bh without a REX prefix. */
-static uint32_t byte_bits(const struct insn_parts *is, unsigned reg)
-{
-    return !is->rex && reg >= 4 && reg < 8 ? bit(reg - 4) : bit(reg);
-}
-
-static uint32_t written_by_group(const struct insn_parts *is, uint32_t rm)
-{
-    unsigned which = is->reg & 7;
-    switch (is->opcode) {
-    case 0x80:
-    case 0x81:
-    case 0x83:
-        return which == 7 ? 0 : rm;
-    case 0xf6:
-    case 0xf7:
-        return which < 2 ? 0 : which < 4 ? rm : bit(FLOW_RAX) | bit(FLOW_RDX);
-    default: /* fe, ff */
-        return which < 2 ? rm : 0;
-    }
-}
-
-static uint32_t written_one_byte(const struct insn_parts *is)
-{
-    uint8_t op = is->opcode;
-    bool byte = flow_operand_size(is) == 1;
-    uint32_t rm = !is->is_register ? 0 : byte ? byte_bits(is, is->rm) : bit(is->rm);
-    uint32_t reg = byte ? byte_bits(is, is->reg) : bit(is->reg);
-    if (op < 0x40)
-        return op >> 3 == 7 ? 0 : (op & 7) < 2 ? rm : (op & 7) < 4 ? reg : bit(FLOW_RAX);
-    switch (op) {
-    case 0x58 ... 0x5f:
-    case 0xb0 ... 0xbf:
-        return op < 0xb8 && op >= 0xb0 ? byte_bits(is, is->low) : bit(is->low);
-    case 0x63:
-    case 0x69:
-    case 0x6b:
-    case 0x8a:
-    case 0x8b:
-    case 0x8d:
-        return reg;
-    case 0x88:
-    case 0x89:
-    case 0x8f:
-    case 0xc0:
-    case 0xc1:
-    case 0xc6:
-    case 0xc7:
-    case 0xd0 ... 0xd3:
-        return rm;
-    case 0x80 ... 0x83:
-    case 0xf6:
-    case 0xf7:
-    case 0xfe:
-    case 0xff:
-        return written_by_group(is, rm);
-    case 0x86:
-    case 0x87:
-        return rm | reg;
-    case 0x90 ... 0x97:
-        return is->low ? bit(FLOW_RAX) | bit(is->low) : 0;
-    case 0x98:
-        return bit(FLOW_RAX);
-    case 0x99:
-        return bit(FLOW_RDX);
-    case 0xa4 ... 0xa7:
-    case 0xaa ... 0xaf:
-        return bit(FLOW_RAX) | bit(FLOW_RCX) | bit(FLOW_RSI) | bit(FLOW_RDI);
-    case 0xc9:
-        return bit(FLOW_RBP) | bit(FLOW_RSP);
-    default:
-        return 0;
-    }
-}
-
-static uint32_t written_behind_0f(const struct insn_parts *is)
-{
-    uint32_t rm = is->is_register ? bit(is->rm) : 0, reg = bit(is->reg);
-    switch (is->opcode) {
-    case 0x05: /* syscall */
-        return bit(FLOW_RAX) | bit(FLOW_RCX) | bit(FLOW_R11);
-    case 0x31:
-    case 0xa2:
-        return bit(FLOW_RAX) | bit(FLOW_RCX) | bit(FLOW_RDX) | bit(FLOW_RBX);
-    case 0x2c:
-    case 0x2d:
-    case 0x40 ... 0x4f:
-    case 0x50:
-    case 0xaf:
-    case 0xb6 ... 0xb8:
-    case 0xbc ... 0xbf:
-    case 0xc5:
-    case 0xd7:
-        return reg;
-    case 0x7e:
-        return is->repeat == 0xf3 ? 0 : rm;
-    case 0x90 ... 0x9f:
-    case 0xa4:
-    case 0xa5:
-    case 0xab ... 0xad:
-    case 0xb3:
-    case 0xbb:
-        return rm;
-    case 0xba:
-        return (is->reg & 7) == 4 ? 0 : rm;
-    case 0xb0:
-    case 0xb1:
-        return rm | bit(FLOW_RAX);
-    case 0xc0:
-    case 0xc1:
-        return rm | reg;
-    case 0xc7:
-        return rm | bit(FLOW_RAX) | bit(FLOW_RDX);
-    case 0xc8 ... 0xcf:
-        return bit(is->low);
-    default:
-        return 0;
-    }
-}
-
-uint32_t flow_written(const struct insn_parts *is)
-{
-    uint32_t rm = is->is_register ? bit(is->rm) : 0;
-    switch (is->map) {
-    case 0:
-        return is->vector ? 0 : written_one_byte(is);
-    case 1:
-        return written_behind_0f(is);
-    case 2:
-        return is->opcode >= 0xf0 ? bit(is->reg) : 0;
-    default:
-        return is->opcode >= 0x14 && is->opcode <= 0x17 ? rm
-               : is->opcode == 0xf0                     ? bit(is->reg)
-                                                        : 0;
-    }
-}
-
 /* ---- the frame ----------------------------------------------------------------------------- */
 
 bool flow_slot(const struct flow_frame *f, const struct insn_parts *is, int32_t *ret)
@@ -301,7 +126,7 @@ bool flow_slot(const struct flow_frame *f, const struct insn_parts *is, int32_t 
 /* Note what an instruction does to the stack pointer and the frame pointer. */
 static void move_frame(struct flow_frame *f, const struct insn_parts *is)
 {
-    uint32_t written = flow_written(is);
+    uint32_t written = insn_written(is);
     bool load, one = is->map == 0 && !is->vector;
     if (one && is->opcode >= 0x50 && is->opcode <= 0x57)
         f->sp -= 8;
@@ -371,7 +196,7 @@ static void note_access(struct flow_trail *t, const struct flow_insn *i, bool st
     int32_t disp = base.added + i->is.disp;
     base.added = 0;
     t->accesses[t->nr_accesses++] =
-        (struct flow_access){i->at, base, disp, (uint8_t)flow_operand_size(&i->is), store};
+        (struct flow_access){i->at, base, disp, (uint8_t)insn_operand_size(&i->is), store};
 }
 
 /* Returns the value that an instruction loads from memory. */
@@ -450,21 +275,6 @@ static void push_or_pop(struct flow_trail *t, const struct flow_insn *i)
         set_register(t, i->is.low, held->value, flow_end(i));
 }
 
-static bool writes_memory(const struct insn_parts *is)
-{
-    uint8_t op = is->opcode, which = is->reg & 7;
-    if (!is->has_modrm || is->is_register || is->vector)
-        return false;
-    if (is->map == 1)
-        return op == 0x11 || op == 0x29 || op == 0x7f || op == 0xd6 || op == 0x13 || op == 0x17 ||
-               op == 0x7e || (op & 0xf0) == 0x90;
-    if (is->map)
-        return false;
-    return (op < 0x38 && (op & 7) < 2) || op == 0x88 || op == 0x89 || op == 0xc6 || op == 0xc7 ||
-           ((op == 0x80 || op == 0x81 || op == 0x83) && which != 7) || op == 0xc0 || op == 0xc1 ||
-           (op >= 0xd0 && op <= 0xd3) || ((op == 0xfe || op == 0xff) && which < 2);
-}
-
 /* add or sub of a small constant, to or from a register that is no stack pointer */
 static bool is_constant_addition(const struct insn_parts *is)
 {
@@ -477,7 +287,7 @@ static bool is_constant_addition(const struct insn_parts *is)
 static void follow(struct flow_trail *t, const struct flow_insn *i)
 {
     const struct insn_parts *is = &i->is;
-    bool store = writes_memory(is), lea = !is->map && !is->vector && is->opcode == 0x8d;
+    bool store = insn_writes_memory(is), lea = !is->map && !is->vector && is->opcode == 0x8d;
     int32_t offset;
     if (is->has_modrm && !is->is_register && !lea)
         note_access(t, i, store);
@@ -488,7 +298,7 @@ static void follow(struct flow_trail *t, const struct flow_insn *i)
         v.added = (int16_t)(v.added + ((is->reg & 7) ? -is->value : is->value));
         set_register(t, is->rm, v, flow_end(i));
     } else if (!move_value(t, i)) {
-        uint32_t written = flow_written(is);
+        uint32_t written = insn_written(is);
         struct flow_value keep = {0};
         for (unsigned r = 0; r < FLOW_NR; r++) {
             if (written & bit(r))
@@ -532,15 +342,14 @@ const struct flow_insn *flow_trail_run(struct flow_trail *t, const struct flow_c
     const struct flow_insn *i;
     for (; t->at && (i = flow_at(c, t->at)); t->steps++) {
         uint64_t target;
-        enum flow_kind kind = flow_kind(i, &target);
-        if (kind == FLOW_CALL || kind == FLOW_JMP_INDIRECT ||
-            (t->stops && t->stops[i - c->insns.at]))
+        enum insn_way way = flow_way(i, &target);
+        if (way == WAY_CALL || way == WAY_JUMP_INDIRECT || (t->stops && t->stops[i - c->insns.at]))
             return i;
-        if (kind == FLOW_STOP || t->steps == TRAIL_STEPS_MAX)
+        if (way == WAY_STOP || t->steps == TRAIL_STEPS_MAX)
             break;
-        if (kind == FLOW_NEXT)
+        if (way == WAY_NEXT)
             follow(t, i);
-        t->at = kind == FLOW_JMP ? target : flow_end(i);
+        t->at = way == WAY_JUMP ? target : flow_end(i);
     }
     t->at = 0;
     return NULL;

@@ -62,20 +62,15 @@ static inline uint64_t flow_end(const struct flow_insn *i)
     return i->at + i->is.size;
 }
 
-/* What an instruction is. Conditional jumps, jumps and calls with `target` are direct. */
-enum flow_kind { FLOW_NEXT, FLOW_JCC, FLOW_JMP, FLOW_JMP_INDIRECT, FLOW_CALL, FLOW_STOP };
-enum flow_kind flow_kind(const struct flow_insn *i, uint64_t *target);
+/* Returns where control flow goes after an instruction. `target`: of a direct branch, jump or
+ * call. */
+enum insn_way flow_way(const struct flow_insn *i, uint64_t *target);
 static inline bool flow_is_straight(const struct flow_insn *i)
 {
     uint64_t target;
-    return flow_kind(i, &target) == FLOW_NEXT;
+    return flow_way(i, &target) == WAY_NEXT;
 }
 
-/* Returns the bits of the general registers that an instruction may write. Calls are not
- * regarded. */
-uint32_t flow_written(const struct insn_parts *is);
-/* Returns how many bytes the operand in memory has, or the operands are. */
-unsigned flow_operand_size(const struct insn_parts *is);
 /* Returns whether it is a move between general registers, or of one and memory: `load` r/m to reg,
  * else reg to r/m. */
 bool flow_is_move(const struct insn_parts *is, bool *load);
