@@ -253,7 +253,7 @@ static void add_sample(struct data *d, const uint8_t *r, uint32_t size)
     s.input.registers = read_registers(registers, mask);
     s.input.memory = (struct memory){
         .stack = stack, .stack_size = dynamic, .stack_start = s.input.registers.value[DWARF_RSP]};
-    s.input.code = (struct codemap){lookup, process_get(d, s.pid)};
+    s.input.code = (struct codemap){.lookup = lookup, .context = process_get(d, s.pid)};
     s.input.max_frames = MAX_FRAMES;
     if (!vec_push(&d->stacks, s))
         die("out of memory");

@@ -128,6 +128,21 @@ static void count_apply(struct perfdata *pd, const struct record *rec, unsigned 
         *sum = UINT64_MAX;
 }
 
+/* The dummy event takes no samples: what it loses are records of mappings and processes. A program
+ * that filters samples (BPF) has wanted those that it drops. */
+static void lost_samples_apply(struct perfdata *pd, const struct record *rec)
+{
+    enum { DROPPED_BY_FILTER = 1 << 15 }; /* PERF_RECORD_MISC_LOST_SAMPLES_BPF */
+    const struct event *first = event_at(pd, 0), *e = NULL;
+    if (rec->misc & DROPPED_BY_FILTER)
+        return;
+    if (first && first->id_back && rec->size >= RECORD_HEADER + 2 * sizeof(uint64_t))
+        e = event_by_id(pd, load_u64(rec->data + rec->size - 8, pd->swap));
+    bool dummy =
+        e && e->pub.attr.type == PERF_TYPE_SOFTWARE && e->pub.attr.config == PERF_COUNT_SW_DUMMY;
+    count_apply(pd, rec, 0, dummy ? &pd->loss.records_lost : &pd->loss.samples_lost);
+}
+
 int meta_apply(struct perfdata *pd, struct record *rec, struct error *err)
 {
     switch (rec->type) {
@@ -135,7 +150,7 @@ int meta_apply(struct perfdata *pd, struct record *rec, struct error *err)
         count_apply(pd, rec, 1, &pd->loss.events_lost);
         return 0;
     case PERF_RECORD_LOST_SAMPLES:
-        count_apply(pd, rec, 0, &pd->loss.samples_lost);
+        lost_samples_apply(pd, rec);
         return 0;
     case PERF_RECORD_THROTTLE:
         pd->loss.throttled++;

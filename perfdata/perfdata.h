@@ -77,11 +77,20 @@ struct perfdata_loss {
     uint64_t records_unknown;  /* records of unknown types, skipped */
     uint64_t records_late;     /* records delivered after a record with a later time */
     uint64_t samples_no_event; /* samples whose id belongs to no event */
-    uint64_t events_lost;      /* sum of PERF_RECORD_LOST */
-    uint64_t samples_lost;     /* sum of PERF_RECORD_LOST_SAMPLES */
+    uint64_t samples_lost;     /* sum of PERF_RECORD_LOST_SAMPLES of events that sample */
+    uint64_t records_lost;     /* the same of other events: records of mappings and processes */
+    uint64_t events_lost;      /* sum of PERF_RECORD_LOST: both of these, told while recording */
     uint64_t throttled;        /* number of PERF_RECORD_THROTTLE records */
     struct error damage;       /* the reason why reading ended early; kind ERROR_NONE: it did not */
 };
+
+/* Returns how many samples or records were lost of which it is not known what they were: perf
+ * before Linux 6.0, or a recording without its end. */
+static inline uint64_t perfdata_lost_unknown(const struct perfdata_loss *l)
+{
+    uint64_t known = l->samples_lost + l->records_lost;
+    return l->events_lost > known ? l->events_lost - known : 0;
+}
 
 struct perfdata_options {
     bool unordered;  /* deliver records in file order (`ljperf dump`) */
@@ -242,6 +251,8 @@ struct record_mmap {
     struct build_id build_id;
     bool is_data;
     const char *filename;
+    const char
+        *live_path; /* of no record: where a live process has a deleted file; NULL: unknown */
 };
 int perfdata_mmap(const struct perfdata *pd, const struct record *rec, struct record_mmap *ret,
                   struct error *err);

@@ -100,6 +100,9 @@ enum vmentry_kind {
     VMENTRY_DIGEST,   /* VMEVENT_STACK: no memory, but a digest (u64) of a trace's instructions,
                          snapshots and snapshot map, which are not copied; its address is
                          VMENTRY_DIGEST_OF */
+    VMENTRY_PERF_MAP, /* VMEVENT_MEM: no memory, but a piece of the process's perf map; its address
+                         is the offset in the file */
+    VMENTRY_JITDUMP,  /* the same of its jitdump */
 };
 
 /* The address of a digest entry, for the trace at `address`: no program has memory there. */

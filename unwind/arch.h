@@ -28,7 +28,6 @@ enum {
     ARCH_CALL_MAX = 7, /* bytes of the longest instruction sequence to check before a return
                           address */
     ARCH_SIGRETURN_MAX = 9,
-    ARCH_EPILOGUE_MAX = 32,
     ARCH_POINT_MAX = 16,
     /* No thread's stack is larger than this. A read behind the recorded part of a stack, but at
      * most this far behind it, is assumed to be in the part that was not recorded. */
@@ -64,19 +63,26 @@ enum arch_point {
     ARCH_POINT_PLT,    /* like PUSHED, but a PLT slot has pushed the relocation's number, not fp */
 };
 
-/* How code in an epilogue leaves its frame: the effects of all instructions up to the return. */
-struct arch_epilogue {
-    uint32_t return_address;            /* bytes from sp up to the return address */
-    int32_t popped[ARCH_REGISTERS_MAX]; /* bytes from sp up to a register's value; -1: the register
-                                           does not change */
-};
-
 /* One of perf's registers: a bit of sample_regs_user. */
 struct arch_perf_register {
     const char *name; /* as perf script prints it */
     uint8_t reg;      /* ARCH_NO_REGISTER: an unwinder does not know it */
 };
 
+/* What an instruction was that `execute` did. */
+enum effect {
+    EFFECT_NEXT,
+    EFFECT_BRANCH, /* `target` is another way to go on */
+    EFFECT_JUMP,   /* to `target` */
+    EFFECT_CALL,   /* of `target`; 0: it is not known */
+    EFFECT_RETURN, /* registers are the caller's now, and so is the pc's */
+    EFFECT_TABLE,  /* a jump to an address that the words of a table tell */
+    EFFECT_JUMP_UNKNOWN,
+    EFFECT_STOP, /* a trap, or bytes that are no instruction */
+};
+
+struct execution;
+struct effect_of;
 struct arch {
     struct arch_registers reg;
     const char *name;      /* as uname and a recording's header have it */
@@ -122,10 +128,17 @@ struct arch {
     /* `pc` points at the instruction. point_before bytes before it and point_after bytes from it on
      * must be readable. */
     enum arch_point (*point)(const uint8_t *pc);
-    /* Read an epilogue in `size` bytes of code, beginning with the instruction that executes next.
-     * Returns false if the code is something else, or only a return. NULL: no epilogue can be
-     * read. */
-    bool (*epilogue)(const uint8_t *code, size_t size, struct arch_epilogue *ret);
+    /* Do the instruction at x->pc, of whose code `left` bytes are at `code` (execution.h). NULL:
+     * instructions are not followed. */
+    enum effect (*execute)(struct execution *x, const uint8_t *code, size_t left,
+                           struct effect_of *ret);
+    /* Returns whether a function seems to begin at `pc`, or behind padding there. `left` bytes of
+     * code are known. NULL: that cannot be told. */
+    bool (*begins_function)(const uint8_t *code, size_t left, uint64_t pc);
+    /* Returns whether the `size` bytes before a return address end in a call, or the bytes at `pc`
+     * are a jump, through a word at a fixed address (`slot`): of a table of imported functions. */
+    bool (*call_by_slot)(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *slot);
+    bool (*jump_by_slot)(const uint8_t *code, size_t left, uint64_t pc, uint64_t *slot);
     /* Returns whether one of the instructions in `size` bytes of code sets the frame pointer to 0:
      * the bytes are looked through, as nobody knows where instructions begin. */
     bool (*clears_fp)(const uint8_t *code, size_t size);

@@ -4,9 +4,12 @@
 #include "unwind/arch_x86_64.h"
 
 #include "base/cursor.h"
+#include "unwind/execution.h"
+#include "unwind/insn_x86_64.h"
 
 #include <capstone/capstone.h>
 #include <elf.h>
+#include <string.h>
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
@@ -96,56 +99,6 @@ static enum arch_point point(const uint8_t *pc)
     return ARCH_POINT_BODY;
 }
 
-/* Returns the length of an instruction that adds a constant to rsp; 0: another instruction. */
-static size_t stack_addition(const uint8_t *at, size_t left, uint32_t *ret)
-{
-    enum { BYTE = 4, WORD = 7 };
-    if (left < BYTE || at[0] != 0x48 || (at[1] != 0x83 && at[1] != 0x81) || at[2] != 0xc4)
-        return 0;
-    if (at[1] == 0x83) {
-        *ret = at[3];
-        return at[3] < 0x80 ? BYTE : 0;
-    }
-    if (left < WORD)
-        return 0;
-    *ret = (uint32_t)at[3] | (uint32_t)at[4] << 8 | (uint32_t)at[5] << 16;
-    return at[6] ? 0 : WORD;
-}
-
-/* The same for an instruction that pops a register. *ret: the register's DWARF number. */
-static size_t register_pop(const uint8_t *at, size_t left, unsigned *ret)
-{
-    size_t prefix = left > 1 && at[0] == 0x41;
-    if (left <= prefix || (at[prefix] & 0xf8) != 0x58)
-        return 0;
-    *ret = register_number(at[prefix] & 7, prefix);
-    return *ret == DWARF_RSP ? 0 : prefix + 1;
-}
-
-/* Only instructions that move the stack pointer up are supported (add, pop, ret). */
-static bool epilogue(const uint8_t *code, size_t size, struct arch_epilogue *ret)
-{
-    uint32_t step = 0;
-    unsigned reg = 0;
-    size_t length;
-    ret->return_address = 0;
-    for (unsigned i = 0; i < DWARF_NR; i++)
-        ret->popped[i] = -1;
-    for (size_t at = 0; at < size; at += length) {
-        if (code[at] == 0xc3)
-            return at > 0;
-        if ((length = stack_addition(code + at, size - at, &step)) != 0) {
-            ret->return_address += step;
-        } else if ((length = register_pop(code + at, size - at, &reg)) != 0) {
-            ret->popped[reg] = (int32_t)ret->return_address;
-            ret->return_address += 8;
-        } else {
-            return false;
-        }
-    }
-    return false;
-}
-
 static bool is_plt_cfa(const uint8_t *expression, size_t size, uint8_t *ret)
 {
     /* breg7+8 breg16+0 lit15 and litN ge lit3 shl plus */
@@ -158,6 +111,56 @@ static bool is_plt_cfa(const uint8_t *expression, size_t size, uint8_t *ret)
             return false;
     }
     *ret = expression[LIMIT] - OP_LIT0;
+    return true;
+}
+
+/* Compilers begin functions at multiples of 16 with endbr64, a push, or room on the stack. */
+static bool begins_function(const uint8_t *code, size_t left, uint64_t pc)
+{
+    enum { ALIGNED = 16 };
+    static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    struct insn is;
+    size_t at = 0;
+    while ((pc + at) % ALIGNED && at < left && insn_decode(code + at, left - at, &is)) {
+        const uint8_t *c = code + at;
+        size_t small = 0;
+        while (small < is.size && c[small] == 0x66)
+            small++;
+        bool nop = c[small] == 0x90 || c[small] == 0xcc ||
+                   (is.size - small > 2 && c[small] == 0x0f && c[small + 1] == 0x1f) ||
+                   (is.size - small > 3 && c[small] == 0x2e && c[small + 1] == 0x0f &&
+                    c[small + 2] == 0x1f);
+        if (!nop)
+            return false;
+        at += is.size;
+    }
+    if ((pc + at) % ALIGNED || at >= left || !insn_decode(code + at, left - at, &is))
+        return false;
+    bool room = is.op == INSN_SUB && is.immediate && is.to == INSN_RSP;
+    return (left - at >= sizeof(endbr64) && !memcmp(code + at, endbr64, sizeof(endbr64))) || room ||
+           (is.op == INSN_PUSH && is.from != INSN_NO_REGISTER);
+}
+
+/* call *disp(%rip) */
+static bool call_by_slot(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *slot)
+{
+    enum { SIZE = 6 };
+    if (size < SIZE || end[-SIZE] != 0xff || end[-SIZE + 1] != 0x15)
+        return false;
+    *slot = return_address + (uint64_t)(int64_t)(int32_t)load_u32(end - 4, false);
+    return true;
+}
+
+/* jmp *disp(%rip), perhaps behind endbr64, bnd or notrack: a slot of a PLT */
+static bool jump_by_slot(const uint8_t *code, size_t left, uint64_t pc, uint64_t *slot)
+{
+    enum { SIZE = 6 };
+    static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    size_t at = left >= sizeof(endbr64) && !memcmp(code, endbr64, sizeof(endbr64)) ? 4 : 0;
+    at += left > at && (code[at] == 0xf2 || code[at] == 0x3e);
+    if (left < at + SIZE || code[at] != 0xff || code[at + 1] != 0x25)
+        return false;
+    *slot = pc + at + SIZE + (uint64_t)(int64_t)(int32_t)load_u32(code + at + 2, false);
     return true;
 }
 
@@ -249,6 +252,9 @@ const struct arch arch_x86_64 = {
     .direct_call = x86_64_direct_call,
     .is_indirect_call = is_indirect_call,
     .point = point,
-    .epilogue = epilogue,
+    .execute = execution_step_x86_64,
+    .begins_function = begins_function,
+    .call_by_slot = call_by_slot,
+    .jump_by_slot = jump_by_slot,
     .is_plt_cfa = is_plt_cfa,
 };

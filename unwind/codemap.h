@@ -35,6 +35,14 @@ struct codemap {
     /* Returns false, with owner CODE_NONE, if nothing is known at `pc`. Any thread. */
     bool (*lookup)(void *context, uint64_t pc, uint64_t time, struct code *ret);
     void *context;
+    /* Get where the function begins and ends that contains `pc`, by a symbol of its file or its
+     * compiler's list: for code without CFI. `end` is 0 if it is not known. Returns false if
+     * nothing names the function. NULL: nothing ever does. Any thread. */
+    bool (*function)(void *context, uint64_t pc, uint64_t time, uint64_t *start, uint64_t *end);
+    /* Get the function that a file's word at `slot` leads to: its linker has put the address of a
+     * function of another file there. Returns false if it is not known. NULL: it never is. Any
+     * thread. */
+    bool (*imported)(void *context, uint64_t slot, uint64_t *function);
 };
 
 static inline bool codemap_lookup(const struct codemap *m, uint64_t pc, uint64_t time,

@@ -180,6 +180,14 @@ int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank ra
     return failed;
 }
 
+static uint32_t digest_of(const struct managed_identity *i)
+{
+    bool stripped =
+        i->kind == MANAGED_FUNCTION && i->language == FRAME_LUA && i->file && !i->line && i->salt;
+    uint32_t digest = (uint32_t)(i->salt ^ i->salt >> 32);
+    return stripped ? digest ? digest : 1 : 0;
+}
+
 bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
                  struct managed_function *ret)
 {
@@ -202,7 +210,8 @@ bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
                                      .file = i->file,
                                      .line = i->line,
                                      .column = i->column,
-                                     .index = i->index};
+                                     .index = i->index,
+                                     .digest = digest_of(i)};
     return true;
 }
 
@@ -261,6 +270,8 @@ void managed_symbol(struct text *t, const struct managed_function *f)
     text_string(t, f->file);
     if (f->index)
         text_printf(t, ":wasm-function[%u]", f->index - 1);
+    if (f->digest)
+        text_printf(t, ":fn_%08x", f->digest);
     if (f->line)
         text_printf(t, ":%u", f->line);
     if (f->line && f->column)

@@ -64,6 +64,9 @@ struct managed_function {
     const char *name; /* NULL: none */
     const char *file; /* NULL: none */
     uint32_t line, column, index;
+    /* Stripped bytecode has no lines: a digest of the function's code tells it from the others of
+     * its chunk, in each run the same. 0: the function has a line, or needs none. */
+    uint32_t digest;
 };
 
 struct managed_names;
@@ -108,8 +111,9 @@ const char *managed_module(const struct managed_function *f);
 void managed_join_name(char *name, size_t size, bool has_table, char separator, const char *key);
 
 /* Append the function as one symbol: `NAME FILE:LINE[:COL]` (WebAssembly: `NAME
- * FILE:wasm-function[N]`), without the unknown parts. A function without a name is `FILE:LINE`, one
- * without name and file is "?". The bytes are raw: whoever prints them must escape them. */
+ * FILE:wasm-function[N]`; stripped Lua: `NAME FILE:fn_DIGEST`), without the unknown parts. A
+ * function without a name is `FILE:LINE`, one without name and file is "?". The bytes are raw:
+ * whoever prints them must escape them. */
 void managed_symbol(struct text *t, const struct managed_function *f);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "unwind/arch_x86_64.h"
+#include "unwind/native/explore.h"
 #include "unwind/native/walk.h"
 #include "unwind/trace.h"
 
@@ -35,6 +36,7 @@ enum { HOPS_MAX = 16, CONTEXT_CODES = 8 };
 struct unwinder {
     struct rule_cache cache;
     struct code_facts facts;
+    struct explorer *explorer; /* NULL: not needed yet */
     uint64_t frames, guesses;
     struct managed_slot managed[UNWIND_LANES];
     struct walk_codes codes[CONTEXT_CODES], own_codes[UNWIND_LANES];
@@ -66,6 +68,7 @@ void unwinder_free(struct unwinder *u)
         free(u->managed[i].state);
     for (unsigned i = 0; i < SUFFIX_CACHES; i++)
         suffix_cache_free(&u->suffix_caches[i]);
+    explorer_free(u->explorer);
     free(u);
 }
 
@@ -770,6 +773,7 @@ static void walk_begin(struct unwinder *u, struct walk *w, unsigned lane,
     w->in = in;
     w->out = out;
     w->facts = &u->facts;
+    w->explorer = &u->explorer;
     w->managed = &u->managed[lane];
     w->codes = codes_of(u, in, lane);
     w->code.code.start = w->code.code.end = 0;

@@ -54,9 +54,12 @@ struct cfi_source {
 };
 
 /* Read what is needed to find FDEs fast: the header's table, or an index made by one pass over the
- * section. Fails if the data is damaged beyond use. */
+ * section. Without any section the cfi covers no address: the file has no CFI. Fails if the data is
+ * damaged beyond use. */
 int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *err);
 void cfi_free(struct cfi *cfi);
+/* Returns whether any address has CFI. `cfi` may be NULL. */
+bool cfi_has_rules(const struct cfi *cfi);
 
 /* Add a runtime that was found in the module (runtime.h), before others see the cfi. The cfi owns
  * the layout from then on, and frees it by the runtime's `layout_free`. Returns -1, and frees the

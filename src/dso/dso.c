@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/cursor.h"
 #include "dso/elf_symbol.h"
+#include "dso/functions.h"
 #include "dso/dso_internal.h"
 #include "dso/runtime_image.h"
 
@@ -63,6 +64,7 @@ static void entry_free(struct dso_entry *d)
 {
     struct elf_image *image = d->image.value, *debug = d->debug.value;
     cfi_free(d->cfi.value);
+    functions_free(d->functions.value);
     if (debug != image && debug != d->mini)
         elf_image_free(debug);
     elf_image_free(d->mini);
@@ -182,6 +184,19 @@ struct dso *dsos_get_apart(struct dsos *all, enum dso_kind kind, const char *nam
     return entry_get(all, kind, name, NULL, root, true);
 }
 
+void dso_add_path(struct dso *dso, const char *path)
+{
+    struct dso_entry *d = dso_entry(dso);
+    const char *none = NULL, *kept = intern_string(d->all->strings, path);
+    atomic_compare_exchange_strong(&d->live_path, &none, kept);
+}
+
+void dso_expect_inode(struct dso *dso, uint64_t inode)
+{
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&dso_entry(dso)->inode, &none, inode);
+}
+
 size_t dsos_count(const struct dsos *all)
 {
     return all->entries.nr;
@@ -236,6 +251,11 @@ void dso_set_problem(struct dso_entry *d, const char *fmt, ...)
     va_end(args);
     const char *none = NULL, *kept = intern_string(d->all->strings, text);
     atomic_compare_exchange_strong(&d->problem, &none, kept);
+}
+
+void dso_note_problem(struct dso *dso, const char *why)
+{
+    dso_set_problem(dso_entry(dso), "%s: %s", dso->name, why);
 }
 
 const char *dso_problem(const struct dso *dso)
@@ -486,8 +506,6 @@ static void *load_cfi(struct dso_entry *d)
     if (!s.debug_frame.bytes && !s.eh_frame.bytes)
         s.debug_frame = cfi_section(dso_debug_image(&d->dso), ".debug_frame");
     s.text_address = cfi_section(e, ".text").address;
-    if (!s.eh_frame.bytes && !s.debug_frame.bytes)
-        return NULL;
     struct cfi *cfi = NULL;
     struct error err = {0};
     if (cfi_create(&s, &cfi, &err)) {
@@ -503,4 +521,16 @@ const struct cfi *dso_cfi(struct dso *dso)
 {
     struct dso_entry *d = dso_entry(dso);
     return once_get(d, &d->cfi, load_cfi);
+}
+
+static void *load_functions(struct dso_entry *d)
+{
+    const struct elf_image *image = dso_image(&d->dso);
+    return image ? functions_load(image, dso_debug_image(&d->dso)) : NULL;
+}
+
+bool dso_function(struct dso *dso, uint64_t vaddr, uint64_t *start, uint64_t *end)
+{
+    struct dso_entry *d = dso_entry(dso);
+    return functions_find(once_get(d, &d->functions, load_functions), vaddr, start, end);
 }

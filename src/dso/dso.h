@@ -40,6 +40,7 @@ struct dso_options {
     const char *debug_dir;   /* NULL: /usr/lib/debug */
     const char *buildid_dir; /* NULL: .debug below symfs if it exists, else ~/.debug */
     const char *release;     /* `uname -r` of the recording's machine; NULL: not known */
+    int64_t recorded;        /* s since 1970: when the recording was written; 0: not known */
     bool no_debuginfod;      /* else debuginfod is asked when DEBUGINFOD_URLS is set */
     bool force;              /* also use files whose build id differs */
 };
@@ -56,6 +57,16 @@ struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
 /* Like dsos_get(), for one of several files of this name when it is not known which of them has the
  * build id that is recorded for the name. Returns a dso that has no build id and never gets one. */
 struct dso *dsos_get_apart(struct dsos *all, enum dso_kind kind, const char *name, uint32_t root);
+/* Copy the file at `path`, which has this build id, into perf's build-id cache (~/.debug), for the
+ * time when it is gone from its place. Returns whether the cache has it now. */
+bool dso_keep_copy(const char *path, const struct build_id *id);
+/* Say where a live process has the file of a dso whose name is " (deleted)":
+ * /proc/PID/map_files/... . Only the first call before the file is looked for counts. */
+void dso_add_path(struct dso *dso, const char *path);
+/* Say which inode the recorded file had. A dso without a build id then uses no other file, unless
+ * it is looked for below symfs. Only the first call before the file is looked for counts; 0: not
+ * known. */
+void dso_expect_inode(struct dso *dso, uint64_t inode);
 size_t dsos_count(const struct dsos *all);
 struct dso *dsos_at(struct dsos *all, size_t index);
 /* Set the build id of dsos of that name that have none yet (BUILD_ID features and records). */
@@ -144,11 +155,18 @@ bool dso_kallsyms_was_asked(const struct dso *dso);
  * NULL: no problem. */
 const char *dso_problem(const struct dso *dso);
 
+/* Set that text to "NAME: WHY", unless there is one already. `why` is static. */
+void dso_note_problem(struct dso *dso, const char *why);
+
 /* Convert a file offset (pc - mapping start + pgoff) to a virtual address by PT_LOAD. Returns false
  * when no segment contains it. */
 bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr);
-/* Returns the unwind rules; NULL: none. Damaged rules: NULL, and dso_problem() tells why. */
+/* Returns the unwind rules, which are empty for a file without CFI; NULL: there is no file. Damaged
+ * rules: NULL, and dso_problem() tells why. */
 const struct cfi *dso_cfi(struct dso *dso);
+/* Get where the function begins and ends that contains an address of the file, by its symbols: for
+ * code without CFI. `end` is 0 if its size is not known. Returns false if no symbol tells. */
+bool dso_function(struct dso *dso, uint64_t vaddr, uint64_t *start, uint64_t *end);
 /* Read bytes of a read-only, file-backed page at that file offset. Returns false when they are not
  * in the file. `proven`: a build id shows that the file is the one that ran; perf's pipes record
  * none. */

@@ -8,7 +8,8 @@
 
 struct exports {
     struct elf_section symbols, strings;
-    size_t nr; /* of symbols */
+    size_t nr;      /* of symbols */
+    bool functions; /* no others are wanted */
 };
 
 static bool open_exports(const struct elf_image *e, struct exports *ret)
@@ -26,8 +27,8 @@ static bool is_symbol(const struct exports *x, size_t i, const char *name, size_
 {
     Elf64_Sym s;
     memcpy(&s, x->symbols.bytes + i * sizeof(s), sizeof(s));
-    if (s.st_shndx == SHN_UNDEF || s.st_name > x->strings.size ||
-        x->strings.size - s.st_name < length ||
+    if (s.st_shndx == SHN_UNDEF || (x->functions && ELF64_ST_TYPE(s.st_info) != STT_FUNC) ||
+        s.st_name > x->strings.size || x->strings.size - s.st_name < length ||
         memcmp(x->strings.bytes + s.st_name, name, length) != 0)
         return false;
     *address = s.st_value;
@@ -86,9 +87,10 @@ static bool by_hash(const struct exports *x, const struct gnu_hash *h, const cha
     return false;
 }
 
-bool elf_exported_symbol(const struct elf_image *image, const char *name, uint64_t *address)
+static bool find_export(const struct elf_image *image, const char *name, bool functions,
+                        uint64_t *address)
 {
-    struct exports x;
+    struct exports x = {.functions = functions};
     struct gnu_hash h;
     size_t length = strlen(name) + 1;
     if (!open_exports(image, &x))
@@ -99,4 +101,53 @@ bool elf_exported_symbol(const struct elf_image *image, const char *name, uint64
         if (is_symbol(&x, i, name, length, address))
             return true;
     return false;
+}
+
+bool elf_exported_symbol(const struct elf_image *image, const char *name, uint64_t *address)
+{
+    return find_export(image, name, false, address);
+}
+
+bool elf_exported_function(const struct elf_image *image, const char *name, uint64_t *address)
+{
+    return find_export(image, name, true, address);
+}
+
+/* ---- imports ------------------------------------------------------------------------------- */
+
+/* Returns the name of the symbol whose address a relocation of this section puts at `place`; NULL:
+ * none does. */
+static const char *name_at(const struct exports *x, const struct elf_section *relocations,
+                           uint64_t place)
+{
+    for (size_t i = 0; i < relocations->size / sizeof(Elf64_Rela); i++) {
+        Elf64_Rela r;
+        Elf64_Sym s;
+        memcpy(&r, relocations->bytes + i * sizeof(r), sizeof(r));
+        if (r.r_offset != place)
+            continue;
+        uint64_t type = ELF64_R_TYPE(r.r_info), symbol = ELF64_R_SYM(r.r_info);
+        if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) || symbol >= x->nr)
+            return NULL;
+        memcpy(&s, x->symbols.bytes + symbol * sizeof(s), sizeof(s));
+        const char *name = (const char *)x->strings.bytes + s.st_name;
+        return s.st_name < x->strings.size && memchr(name, 0, x->strings.size - s.st_name) ? name
+                                                                                           : NULL;
+    }
+    return NULL;
+}
+
+const char *elf_imported_symbol(const struct elf_image *image, uint64_t place)
+{
+    static const char *const sections[] = {".rela.plt", ".rela.dyn"};
+    struct exports x = {0};
+    const char *name = NULL;
+    if (image->machine != EM_X86_64 || !image->is64 || image->swapped || !open_exports(image, &x))
+        return NULL;
+    for (int i = 0; i < 2 && !name; i++) {
+        struct elf_section s;
+        if (elf_image_section(image, sections[i], &s) && s.bytes)
+            name = name_at(&x, &s, place);
+    }
+    return name;
 }

@@ -10,5 +10,12 @@
  * walks the table when there is none. Returns false when there is no such symbol, or when the file
  * is damaged at that place. */
 bool elf_exported_symbol(const struct elf_image *image, const char *name, uint64_t *address);
+/* The same for a function. Not for one that chooses its code when it is loaded (STT_GNU_IFUNC). */
+bool elf_exported_function(const struct elf_image *image, const char *name, uint64_t *address);
+
+/* Returns the name of the symbol whose address a linker puts into the word at this virtual address,
+ * for calls (.got, .got.plt; x86-64); NULL: no relocation says so. It lives as long as the image.
+ */
+const char *elf_imported_symbol(const struct elf_image *image, uint64_t place);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/auxv.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -69,7 +70,26 @@ struct search {
     struct dso_entry *d;
     struct elf_image *found;
     struct elf_image *other; /* a file that exists, but is another file */
+    const char *why_other;
 };
+
+/* Returns why a file is not the recorded one; NULL: nothing says so. */
+static const char *why_another(const struct search *s, const char *path, const struct elf_image *e)
+{
+    const struct build_id *want = &s->d->dso.build_id;
+    uint64_t inode = atomic_load(&s->d->inode);
+    struct stat st;
+    if (want->size)
+        return build_id_equal(want, &e->build_id) ? NULL : "its build id differs";
+    const struct dso_options *o = &s->d->all->options;
+    if (s->d->dso.kind != DSO_FILE || o->symfs || stat(path, &st) < 0)
+        return NULL;
+    if (inode && st.st_ino != inode)
+        return "its inode differs, and no build id was recorded";
+    if (o->recorded && st.st_mtime > o->recorded)
+        return "it was written since, and no build id was recorded";
+    return NULL;
+}
 
 /* Consider one candidate; frees `path`. */
 static void consider(struct search *s, char *path)
@@ -83,13 +103,15 @@ static void consider(struct search *s, char *path)
             dso_set_problem(s->d, "%s", err.text);
         goto out;
     }
-    const struct build_id *want = &s->d->dso.build_id;
-    if (!want->size || build_id_equal(want, &e->build_id))
+    const char *why = why_another(s, path, e);
+    if (!why) {
         s->found = e;
-    else if (!s->other)
+    } else if (!s->other) {
         s->other = e;
-    else
+        s->why_other = why;
+    } else {
         elf_image_free(e);
+    }
 out:
     free(path);
 }
@@ -111,14 +133,17 @@ static void consider_paths(struct search *s)
         free(name);
         return;
     }
+    const char *live = atomic_load(&d->live_path);
+    if (deleted && live)
+        consider(s, strdup(live));
     /* The file at a deleted file's path today is the same file only if its build id matches. */
-    if (!deleted || d->dso.build_id.size || d->all->options.force) {
+    if (!s->found && (!deleted || d->dso.build_id.size || d->all->options.force)) {
         /* In another mount namespace, our file at that path is a stranger: try the process's
          * first. */
         if (d->root && !d->all->options.symfs)
             consider(s, path_make("/proc/%u/root%s", d->root, name));
         consider(s, dso_symfs_path(d->all, name));
-    } else {
+    } else if (!s->found) {
         dso_set_problem(
             d, "%s: the file was deleted, and no build id was recorded to identify a copy", name);
     }
@@ -130,8 +155,8 @@ static struct elf_image *take_found(struct search *s)
     struct dso_entry *d = s->d;
     if (s->other && !s->found) {
         bool force = d->all->options.force;
-        dso_set_problem(d, "%s: the file was replaced since the recording (its build id differs)%s",
-                        s->other->path, force ? "; it is used because of -f" : "");
+        dso_set_problem(d, "%s: the file was replaced since the recording (%s)%s", s->other->path,
+                        s->why_other, force ? "; it is used because of -f" : "");
         if (force) {
             s->found = s->other;
             s->other = NULL;

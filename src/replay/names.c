@@ -100,6 +100,30 @@ static bool name_from_vm(const struct replay_worker *w, const struct replay_samp
     return ret->symbol != NULL;
 }
 
+/* Name a function without a symbol by its file and where its FDE begins: "libx.so:fn_1d9c0". So the
+ * addresses of one function stay together. */
+static int name_by_place(const struct replay_worker *w, const struct replay_sample *s,
+                         const struct frame *f, struct named_frame *ret, struct error *err)
+{
+    const struct mapping *m = f->code;
+    const struct cfi *cfi = m->dso->kind == DSO_FILE ? dso_cfi(m->dso) : NULL;
+    uint64_t inside, shown, begin;
+    char name[64];
+    if (!cfi || !dso_offset_to_vaddr(m->dso, dso_address(m, frame_lookup_pc(f)), &inside) ||
+        !dso_offset_to_vaddr(m->dso, dso_address(m, shown_pc(s, f)), &shown) ||
+        !cfi_function(cfi, inside, &begin))
+        return 0;
+    struct text symbol = {0};
+    snprintf(name, sizeof(name), ":fn_%" PRIx64, begin);
+    text_string(&symbol, m->dso->short_name);
+    text_string(&symbol, name);
+    ret->symbol = symbol.failed ? NULL : intern_bytes(w->replay->strings, symbol.at, symbol.size);
+    ret->offset = shown - begin;
+    ret->by_place = true;
+    text_free(&symbol);
+    return ret->symbol ? 0 : error_no_memory(err);
+}
+
 static int name_native(struct replay_worker *w, const struct replay_sample *s,
                        const struct frame *f, struct named_frame *ret, struct error *err)
 {
@@ -127,7 +151,7 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
         name_from_jit(s, f, ret);
     if (!ret->symbol && f->function && !name_from_vm(w, s, f, ret))
         return error_no_memory(err);
-    return 0;
+    return ret->symbol ? 0 : name_by_place(w, s, f, ret, err);
 }
 
 /* ---- managed functions ----------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "unwind/v8/frame_cache.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +17,15 @@ static unsigned default_threads(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n > WORKERS_MAX ? WORKERS_MAX : (unsigned)n;
+}
+
+/* When a recording's file was last written, s since 1970; 0: it is a pipe. */
+static int64_t written_at(const struct perfdata *pd)
+{
+    struct stat st;
+    const char *path = perfdata_path(pd);
+    bool is_file = path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return is_file ? (int64_t)st.st_mtime : 0;
 }
 
 static int open_parts(struct replay *r, struct error *err)
@@ -28,7 +38,9 @@ static int open_parts(struct replay *r, struct error *err)
         r->stats.readings_over = memory_log_stats(r->log).over;
         r->stats.readings_bad = memory_log_stats(r->log).bad;
     }
+    r->options.session.log = r->log;
     r->options.dso.release = perfdata_osrelease(r->pd);
+    r->options.dso.recorded = written_at(r->pd);
     r->dsos = dsos_create(&r->options.dso);
     if (!r->dsos)
         return error_no_memory(err);

@@ -7,6 +7,7 @@
  * builtins that are inside the node binary, and functions that have been unmapped since leave no
  * record. Memory without a file never hides a jit function.
  */
+#include "dso/elf_symbol.h"
 #include "session/session_internal.h"
 
 #include <sys/mman.h>
@@ -162,12 +163,20 @@ static struct region_slot *find_region(struct address_space *space, uint64_t pc)
     return at;
 }
 
+/* May generated code be there? Compilers use memory without a file, files in memory, and files that
+ * they have deleted: no ELF file is found for these. */
+static bool is_for_generated(const struct address_space *space, const struct region_slot *at)
+{
+    return space->jit && (!at || at->region.map.dso->kind == DSO_PSEUDO ||
+                          (at->region.map.dso->kind == DSO_FILE && !dso_image(at->region.map.dso)));
+}
+
 static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
 {
     struct address_space *space = context;
     struct region_slot *at = find_region(space, pc);
     bool pseudo = !at || at->region.map.dso->kind == DSO_PSEUDO;
-    if (pseudo && space->jit && jit_code(space, at, pc, time, ret))
+    if (is_for_generated(space, at) && jit_code(space, at, pc, time, ret))
         return true;
     if (!at) {
         *ret = (struct code){.owner = CODE_NONE};
@@ -185,9 +194,86 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
     return true;
 }
 
+static bool elf_function(const struct mapping *m, uint64_t pc, uint64_t *start, uint64_t *end)
+{
+    uint64_t vaddr;
+    if (!dso_offset_to_vaddr(m->dso, pc - m->start + m->pgoff, &vaddr) ||
+        !dso_function(m->dso, vaddr, start, end))
+        return false;
+    uint64_t bias = pc - vaddr;
+    *start += bias;
+    *end += *end ? bias : 0;
+    return true;
+}
+
+static bool find_function(void *context, uint64_t pc, uint64_t time, uint64_t *start, uint64_t *end)
+{
+    struct address_space *space = context;
+    const struct region_slot *at = find_region(space, pc);
+    struct jit_span span;
+    struct jit_file *file;
+    const struct jit_function *f =
+        is_for_generated(space, at) ? jit_set_lookup(space->jit, pc, time, &span, &file) : NULL;
+    if (!f)
+        return at && at->region.map.dso->kind != DSO_PSEUDO &&
+               elf_function(&at->region.map, pc, start, end);
+    *start = f->start;
+    *end = f->start + f->size;
+    return true;
+}
+
+/* Get the address of the only function of this name that the process's files export. */
+static bool find_exported(const struct address_space *space, const char *name, uint64_t *ret)
+{
+    unsigned nr = 0;
+    for (const struct region_slot *at = regions_next(space->regions, 0); at && nr < 2;) {
+        const struct mapping *m = &at->region.map;
+        const struct elf_image *image =
+            m->dso->kind == DSO_FILE && m->prot & PROT_EXEC ? dso_image(m->dso) : NULL;
+        uint64_t vaddr, first;
+        if (image && elf_exported_function(image, name, &vaddr) &&
+            dso_offset_to_vaddr(m->dso, m->pgoff, &first) && vaddr - first < m->end - m->start) {
+            *ret = m->start + (vaddr - first);
+            nr++;
+        }
+        at = m->end == UINT64_MAX ? NULL : regions_next(space->regions, m->end);
+    }
+    return nr == 1;
+}
+
+/* Data is mostly not recorded: the file's code mapping that is nearest tells where the file is. */
+static const struct mapping *file_around(const struct address_space *space, uint64_t address)
+{
+    enum { FAR = 1 << 28 };
+    const struct mapping *best = NULL;
+    for (const struct region_slot *at = regions_next(space->regions, 0); at;) {
+        const struct mapping *m = &at->region.map;
+        if (m->start <= address && address - m->start < FAR && m->dso->kind == DSO_FILE)
+            best = m;
+        at = m->end == UINT64_MAX || m->start > address ? NULL
+                                                        : regions_next(space->regions, m->end);
+    }
+    return best;
+}
+
+static bool find_imported(void *context, uint64_t slot, uint64_t *function)
+{
+    const struct address_space *space = context;
+    const struct mapping *m = file_around(space, slot);
+    const struct elf_image *image = m ? dso_image(m->dso) : NULL;
+    uint64_t first;
+    if (!image || !dso_offset_to_vaddr(m->dso, m->pgoff, &first))
+        return false;
+    const char *name = elf_imported_symbol(image, slot - m->start + first);
+    return name && find_exported(space, name, function);
+}
+
 struct codemap session_codemap(const struct thread_context *p)
 {
-    return (struct codemap){.lookup = lookup, .context = p->space};
+    return (struct codemap){.lookup = lookup,
+                            .function = find_function,
+                            .imported = find_imported,
+                            .context = p->space};
 }
 
 /* A space does not change while a context has it, but functions of jitdumps come and go. */
@@ -232,6 +318,34 @@ static bool holds_file(const struct region *r)
            (r->map.prot & (PROT_READ | PROT_EXEC));
 }
 
+/* Returns how many bytes from `address` on a file's pages gave, at most `size`; 0: none. */
+static size_t read_file(const struct mapping *m, const struct memory_query *q, uint64_t address,
+                        void *to, size_t size, bool *proven)
+{
+    size_t part = m->end - address < size ? (size_t)(m->end - address) : size;
+    bool is_it;
+    if (!dso_read(m->dso, address - m->start + m->pgoff, to, part, &is_it))
+        return 0;
+    *proven &= is_it && !dso_is_doubted(m->dso, q->time);
+    return part;
+}
+
+/* The same for generated code whose bytes its compiler's list has. */
+static size_t read_generated(const struct address_space *space, const struct memory_query *q,
+                             uint64_t address, void *to, size_t size)
+{
+    struct jit_span span;
+    struct jit_file *file;
+    const struct jit_function *f = jit_set_lookup(space->jit, address, q->time, &span, &file);
+    if (!f || !f->code)
+        return 0;
+    uint64_t left = f->start + f->size - address;
+    left = left < span.end - address ? left : span.end - address;
+    size_t part = left < size ? (size_t)left : size;
+    memcpy(to, f->code + (address - f->start), part);
+    return part;
+}
+
 static bool read_files(void *context, const struct memory_query *q, void *to,
                        struct memory_answer *answer)
 {
@@ -239,22 +353,21 @@ static bool read_files(void *context, const struct memory_query *q, void *to,
     size_t size = q->size;
     const struct address_space *space = context;
     uint8_t *out = to;
-    bool all_proven = true;
+    bool proven = true;
     while (size) {
-        bool proven;
         const struct region_slot *at = regions_find(space->regions, address);
-        if (!at || !holds_file(&at->region))
+        size_t part = 0;
+        if (at && holds_file(&at->region))
+            part = read_file(&at->region.map, q, address, out, size, &proven);
+        if (!part && is_for_generated(space, at))
+            part = read_generated(space, q, address, out, size);
+        if (!part)
             return false;
-        const struct mapping *m = &at->region.map;
-        size_t part = m->end - address < size ? (size_t)(m->end - address) : size;
-        if (!dso_read(m->dso, address - m->start + m->pgoff, out, part, &proven))
-            return false;
-        all_proven &= proven && !dso_is_doubted(m->dso, q->time);
         out += part;
         address += part;
         size -= part;
     }
-    answer->provenance = all_proven ? PROVENANCE_EXACT : PROVENANCE_STALE;
+    answer->provenance = proven ? PROVENANCE_EXACT : PROVENANCE_STALE;
     return true;
 }
 

@@ -9,6 +9,7 @@
  */
 #include "base/intern.h"
 #include "base/text.h"
+#include "session/recorded_memory.h"
 #include "session/registers.h"
 #include "session/session_internal.h"
 
@@ -127,10 +128,11 @@ static int dump_read(struct session *s, const char *path, uint64_t announced, st
 {
     /* TIME_CONV converts to perf's own clock, which -k replaces. */
     const struct perfdata_time_conv *conv =
-        s->clock_is_monotonic ? NULL : perfdata_time_conv(s->pd);
+        s->clock_is_monotonic || !s->pd ? NULL : perfdata_time_conv(s->pd);
+    /* A live process is asked for what it has now: only the order of times counts. */
     struct jitdump_options options = {.to_clock = conv ? tsc_to_clock : NULL,
                                       .context = conv,
-                                      .ignore_times = !s->clock_is_monotonic};
+                                      .ignore_times = s->pd && !s->clock_is_monotonic};
     if (jitdump_load(path, &options, ret, err) < 0)
         return -1;
     bool wrong = implausible(*ret, announced);
@@ -249,6 +251,17 @@ static bool find_path(struct session *s, struct process *p, const char *path, ch
     return try_path("", path, to, st);
 }
 
+/* Find the file that the recorder kept: it is this process's, whatever is there by now. */
+static bool find_kept(struct session *s, const struct process *p, uint8_t kind, char to[PATH_SIZE],
+                      struct stat *st)
+{
+    char path[32];
+    if (!memory_log_code_file(s->options.log, p->pid, kind, path) || stat(path, st) < 0)
+        return false;
+    memcpy(to, path, sizeof(path));
+    return true;
+}
+
 /* Returns the pid in the process's own namespace: the last of NSpid, while the process lives and
  * (if its namespace was recorded) is still in that namespace. */
 static uint32_t inner_pid(struct process *p)
@@ -289,10 +302,12 @@ static uint32_t announced_pid(const char *name)
 /* A dump's name has the pid in the writer's own namespace. After a process has ended, that pid
  * cannot be found out any more: then it is enough that the process was in another namespace than
  * the first one. */
-static bool may_announce(struct process *p, uint32_t pid)
+static bool may_announce(const struct session *s, struct process *p, uint32_t pid)
 {
     const uint64_t first_pid_ns = 0xEFFFFFFC; /* linux/proc_ns.h: PROC_PID_INIT_INO */
-    if (pid == p->pid || pid == inner_pid(p))
+    char kept[32];
+    if (pid == p->pid || pid == inner_pid(p) ||
+        memory_log_code_file(s->options.log, p->pid, VMENTRY_JITDUMP, kept))
         return true;
     return p->inner_pid == p->pid && p->pid_ns && p->pid_ns != first_pid_ns;
 }
@@ -311,12 +326,12 @@ static int dump_announced(struct session *s, struct process *p, const char *name
     char path[PATH_SIZE];
     struct stat st;
     struct jit_file *file = added_file(s, pid);
-    if (!may_announce(p, pid))
+    if (!may_announce(s, p, pid))
         return 0;
     p->inner_pid = pid;
     if (file)
         return process_use(s, p, file, err);
-    if (!find_path(s, p, name, path, &st))
+    if (!find_kept(s, p, VMENTRY_JITDUMP, path, &st) && !find_path(s, p, name, path, &st))
         return warn_once(s, name,
                          "this jitdump is missing, so its functions have no names; give its path "
                          "with --jitdump, or its root with --symfs",
@@ -353,9 +368,10 @@ static int perf_map_seek(struct session *s, struct process *p, struct error *err
     p->perf_map_sought = true;
     const char *dir = s->options.tmp_dir ? s->options.tmp_dir : "/tmp";
     int used = snprintf(name, sizeof(name), "%s/perf-%" PRIu32 ".map", dir, inner_pid(p));
-    if (used < 0 || (size_t)used >= sizeof(name) || !find_path(s, p, name, path, &st))
+    bool kept = find_kept(s, p, VMENTRY_PERF_MAP, path, &st);
+    if (used < 0 || (size_t)used >= sizeof(name) || (!kept && !find_path(s, p, name, path, &st)))
         return 0;
-    if (!s->options.force && st.st_uid != 0 && st.st_uid != geteuid())
+    if (!kept && !s->options.force && st.st_uid != 0 && st.st_uid != geteuid())
         return warn_once(
             s, path, "this file is ignored, because it belongs to another user (-f uses it)", err);
     /* on other machines the pid in another namespace cannot be found out */
@@ -374,7 +390,8 @@ int jit_on_mapping(struct session *s, struct process *p, const struct record_mma
     if (pid && dump_announced(s, p, mm->filename, pid, time, err) < 0)
         return -1;
     bool kernels_own = strncmp(mm->filename, "[v", 2) == 0; /* [vvar], [vsyscall] */
-    return kind == DSO_PSEUDO && !kernels_own ? perf_map_seek(s, p, err) : 0;
+    bool no_file = kind == DSO_PSEUDO || text_undeleted(mm->filename) < strlen(mm->filename);
+    return no_file && !kernels_own ? perf_map_seek(s, p, err) : 0;
 }
 
 /* ---- lookups: any thread ------------------------------------------------------------------- */

@@ -228,7 +228,12 @@ static struct dso *dso_of_file(struct session *s, struct process *p, const struc
     uint32_t root = process_root(s, p);
     if (!mm->build_id.size && f->several && f->id.size)
         return dsos_get_apart(s->dsos, DSO_FILE, name, root);
-    return dsos_get(s->dsos, DSO_FILE, name, build_id_for(s, mm, name), root);
+    struct dso *dso = dsos_get(s->dsos, DSO_FILE, name, build_id_for(s, mm, name), root);
+    if (dso && mm->live_path)
+        dso_add_path(dso, mm->live_path);
+    if (dso && s->pd && !mm->build_id.size && mm->ino)
+        dso_expect_inode(dso, mm->ino);
+    return dso;
 }
 
 static struct dso *dso_for(struct session *s, struct process *p, const struct record_mmap *mm,

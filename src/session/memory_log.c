@@ -8,6 +8,7 @@
 #include "session/renewals.h"
 #include "base/table.h"
 #include "session/recorded_memory.h"
+#include "session/code_files.h"
 #include "unwind/provenance.h"
 
 #include <errno.h>
@@ -67,6 +68,7 @@ struct memory_log {
     VEC(struct version) versions;
     VEC(struct life) lives;
     VEC(struct note) notes; /* sealed: sorted, without duplicates */
+    struct code_files files;
     struct renewals renewals;
     enum memory_log_order order;
     struct table processes;   /* pid -> struct lives */
@@ -137,6 +139,7 @@ void memory_log_free(struct memory_log *log)
     free(log->runs);
     free(log->reaches);
     free(log->buffer);
+    code_files_free(&log->files);
     free(log);
 }
 
@@ -443,6 +446,8 @@ static int add_entry(struct memory_log *log, uint32_t pid, const struct vmevent_
     uint32_t life = life_at(log, pid, e->before);
     if (e->kind == VMENTRY_INDEX)
         return add_index(log, pid, e, err);
+    if (e->kind == VMENTRY_PERF_MAP || e->kind == VMENTRY_JITDUMP)
+        return code_files_add(&log->files, pid, e, err);
     if (e->after < e->before || !e->length || e->flags & VMENTRY_FAILED) {
         log->stats.bad += e->after < e->before;
         return 0;
@@ -1555,4 +1560,9 @@ int memory_log_read(const struct perfdata *pd, struct memory_log **ret, struct e
         *ret = NULL;
     }
     return failed;
+}
+
+bool memory_log_code_file(const struct memory_log *log, uint32_t pid, uint8_t kind, char path[32])
+{
+    return log && code_files_path(&log->files, pid, kind, path);
 }

@@ -130,6 +130,11 @@ int memory_log_add_prototype(struct memory_log *log, uint32_t pid, uint64_t addr
 /* Returns the LuaJIT prototype whose block contains `address`; 0: none was noted. */
 uint64_t memory_log_prototype(const struct memory_log *log, uint32_t pid, uint64_t address);
 
+/* Get a path to the perf map (VMENTRY_PERF_MAP) or the jitdump (VMENTRY_JITDUMP) of a process that
+ * the recording holds. It is valid as long as the log. Returns false if there is none. `log` may be
+ * NULL. */
+bool memory_log_code_file(const struct memory_log *log, uint32_t pid, uint8_t kind, char path[32]);
+
 /* Where one thread's earlier readings of a log found their bytes: one slot for each hash of an
  * address. */
 enum { MEMORY_LOG_RECENT = 4096 };

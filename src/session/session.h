@@ -32,6 +32,7 @@ struct mapping {
     const char *symbol; /* the whole mapping is this one function (KSYMBOL); else NULL */
 };
 
+struct memory_log;
 struct session_options {
     const char *const *jitdumps; /* extra files to load (--jitdump) */
     size_t nr_jitdumps;
@@ -39,6 +40,8 @@ struct session_options {
     const char *symfs;
     bool no_jit; /* neither jitdumps nor perf maps */
     bool force;  /* use perf maps that belong to other users as well */
+    const struct memory_log
+        *log; /* has perf maps and jitdumps that the recorder kept; NULL: none */
 };
 
 struct session;

@@ -105,7 +105,7 @@ static struct fixture *make(uint64_t base)
                                       .stack_size = sizeof(f->stack),
                                       .layers = &f->layer,
                                       .nr_layers = 1};
-    f->input.code = (struct codemap){look_up, f};
+    f->input.code = (struct codemap){.lookup = look_up, .context = f};
     put(f, STATE + 9, 6, 1);
     put(f, STATE + 0x10, G, 8);
     put(f, STATE + 0x20, base, 8);

@@ -22,6 +22,7 @@ struct self {
     size_t nr;
     struct cfi *cfis[64];
     uint32_t nr_cfis;
+    struct cfi *empty; /* of all modules, once they are stripped */
 };
 
 static bool self_read(void *context, const struct memory_query *q, void *to,
@@ -97,8 +98,18 @@ struct self *self_create(void)
     return s;
 }
 
+void self_strip(struct self *s)
+{
+    const struct cfi_source none = {.arch = &arch_x86_64, .name = "stripped", .id = 1};
+    if (!s->empty && cfi_create(&none, &s->empty, NULL) < 0)
+        return;
+    for (size_t i = 0; i < s->nr; i++)
+        s->parts[i].cfi = s->empty;
+}
+
 void self_free(struct self *s)
 {
+    cfi_free(s->empty);
     for (uint32_t i = 0; i < s->nr_cfis; i++)
         cfi_free(s->cfis[i]);
     free(s);
@@ -122,7 +133,7 @@ static bool self_lookup(void *context, uint64_t pc, uint64_t time, struct code *
 
 struct codemap self_codemap(struct self *s)
 {
-    return (struct codemap){self_lookup, s};
+    return (struct codemap){.lookup = self_lookup, .context = s};
 }
 
 struct memory_layer self_memory(void)

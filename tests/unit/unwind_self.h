@@ -10,6 +10,8 @@
 struct self;
 struct self *self_create(void);
 void self_free(struct self *s);
+/* From now on no module has CFI. */
+void self_strip(struct self *s);
 struct codemap self_codemap(struct self *s);
 struct memory_layer self_memory(void);
 /* The general registers of a context that the kernel or getcontext() saved. */

@@ -575,7 +575,10 @@ static uint64_t hash_with_twins(const struct luajit_proto *p, const struct memor
 uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m)
 {
     unsigned left = 16;
-    return p->head.firstline > 0 ? hash_with_twins(p, m, &left) : code_hash(p);
+    const struct luajit_proto_head *h = &p->head;
+    if (h->firstline == 0 && h->numline == 0) /* stripped: nothing else tells functions apart */
+        return constants_hash(p, m, code_hash(p));
+    return h->firstline > 0 ? hash_with_twins(p, m, &left) : code_hash(p);
 }
 
 /* ---- names of variables -------------------------------------------------------------------- */

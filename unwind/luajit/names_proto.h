@@ -89,8 +89,9 @@ const char *luajit_proto_string(const struct luajit_proto *p, const struct memor
                                 uint32_t index, char *buffer);
 
 /* A hash of the code that does not depend on patches of the JIT compiler. Equal for a function that
- * is loaded again. For functions that may share their lines with other functions it includes their
- * constants (one-liners) and the functions within that begin on the same line. */
+ * is loaded again. It includes the constants of stripped functions and of one-liners, which may
+ * share their place with other functions, and of the latter the functions within that begin on the
+ * same line. */
 uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m);
 
 /* Read a string object's text: at most `cap` - 1 bytes, and a NUL behind them. `length`: the real

@@ -145,7 +145,9 @@ int cfi_create(const struct cfi_source *source, struct cfi **ret, struct error *
         cfi_free(cfi);
         return -1;
     }
-    if (cfi->nr_tables == 0) {
+    if (cfi->nr_tables == 0 && !source->eh_frame.bytes && !source->debug_frame.bytes)
+        cfi->low = 0; /* a file without CFI: its entry and its runtimes are known */
+    else if (cfi->nr_tables == 0) {
         error_set(err, ERROR_FORMAT, "%s: the file has no usable call frame information",
                   cfi->name);
         cfi_free(cfi);
@@ -165,6 +167,11 @@ void cfi_free(struct cfi *cfi)
         cfi->runtimes[i].runtime->layout_free(cfi->runtimes[i].layout);
     free(cfi->name);
     free(cfi);
+}
+
+bool cfi_has_rules(const struct cfi *cfi)
+{
+    return cfi && cfi->nr_tables;
 }
 
 int cfi_add_runtime(struct cfi *cfi, const struct runtime *rt, void *layout, struct error *err)

@@ -65,6 +65,7 @@ struct walk {
     struct code_facts *facts;
     struct managed_slot *managed;       /* keeps the walker's state */
     struct suffix_cache_walk *suffixes; /* NULL: none */
+    struct explorer **explorer;         /* the unwinder's, made at first need (explore.h) */
     struct walk_code code;              /* a copy of the last answer */
     struct walk_codes *codes;
 };
@@ -117,8 +118,12 @@ enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
 /* A step by the compact form, where not all slots are in the stack window. */
 enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint64_t cfa);
 
-/* walk_guess.c: steps without CFI, by a signal trampoline or an epilogue (proven by its bytes), or
- * by a guess; and by CFI that uses a register which calls from here need not have kept. */
+/* walk_instructions.c: steps by what the code without CFI does, to a caller that is proven or else
+ * is a guess; or ends the walk (walk_outermost). */
+enum step_result walk_by_instructions(struct walk *w, const struct code *code);
+
+/* walk_guess.c: steps without CFI, by a signal trampoline (proven by its bytes), by instructions,
+ * or by a guess; and by CFI that uses a register which calls from here need not have kept. */
 enum step_result walk_sigreturn(struct walk *w, const struct code *code);
 /* Ends the walk if no CFI covers the call, but the return address is the first byte of a function
  * and no call is before it: a stack that makecontext() made, or another program (__start_context).
@@ -133,5 +138,18 @@ enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot);
  * call is indirect. */
 enum walk_callee { CALLEE_OTHER, CALLEE_UNKNOWN, CALLEE_SAME };
 enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_t pc);
+
+/* May `pc` be a return address, in executable code and behind a call instruction? Where the bytes
+ * cannot be read, executable code is enough, unless `proof` is set. */
+bool walk_is_return_address(struct walk *w, uint64_t pc, bool proof);
+/* Reads the bytes before a return address; returns how many: fewer when code begins just before
+ * it. */
+size_t walk_read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX]);
+/* Gets where a jump through a word of a table of imported functions leads, if the code at `pc` is
+ * one. */
+bool walk_imported(struct walk *w, const uint8_t *code, size_t left, uint64_t pc, uint64_t *to);
+/* Ends the walk if this frame without CFI, whose frame pointer is 0, is the outermost one. STEP_NO:
+ * that is not shown. */
+enum step_result walk_outermost(struct walk *w, const struct code *code);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Frames without CFI: generated code, hand-written assembly, stripped files. A step found here is a
- * guess, and so are all frames after it. Two exceptions are exact: code that is about to leave its
- * frame, by its instructions; and the kernel's signal frame, whose trampoline is known by its bytes
- * and whose layout is ABI.
+ * guess, and so are all frames after it. Two exceptions are exact: what the code's instructions
+ * prove (walk_instructions.c); and the kernel's signal frame, whose trampoline is known by its
+ * bytes and whose layout is ABI.
  */
 #include "unwind/native/walk.h"
 
@@ -103,9 +103,7 @@ enum step_result walk_sigreturn(struct walk *w, const struct code *code)
 
 /* ---- return addresses ---------------------------------------------------------------------- */
 
-/* Reads the bytes before a return address; returns how many: fewer when code begins just before
- * it. */
-static size_t read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX])
+size_t walk_read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX])
 {
     enum provenance ignored = PROVENANCE_EXACT;
     size_t size = w->arch->call_max;
@@ -114,9 +112,7 @@ static size_t read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_M
     return size;
 }
 
-/* May `pc` be a return address, in executable code and behind a call instruction? Where the bytes
- * cannot be read, executable code is enough, unless `proof` is set. */
-static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
+bool walk_is_return_address(struct walk *w, uint64_t pc, bool proof)
 {
     if (pc < 16)
         return false;
@@ -131,7 +127,7 @@ static bool is_return_address(struct walk *w, uint64_t pc, bool proof)
     /* Mostly nothing is recorded of generated code: check this first. */
     if (!memory_read(&w->in->memory, pc - w->arch->call_min, bytes, w->arch->call_min, &ignored))
         return !proof;
-    size_t size = read_before(w, pc, bytes);
+    size_t size = walk_read_before(w, pc, bytes);
     bool call = w->arch->is_call(bytes + size, size);
     if (fact)
         *fact |= call ? FACT_CALL : FACT_NO_CALL;
@@ -160,7 +156,7 @@ enum step_result walk_made_start(struct walk *w)
     const struct code *code = walk_is_at_pc(w) ? NULL : &walk_code(w, pc)->code;
     if (!code || code->owner != CODE_ELF || !code->cfi ||
         !cfi_function(code->cfi, pc - code->bias, &begin) || begin != pc - code->bias ||
-        is_return_address(w, pc, false))
+        walk_is_return_address(w, pc, false))
         return STEP_NO;
     w->out->frames.at[w->out->frames.nr - 1].flags |= FRAME_MADE;
     say(w, TRACE_END,
@@ -181,7 +177,8 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_fp, boo
         (saved_fp && !memory_read_slot(m, slot - 8, &fp, &ignored)))
         return refuse(w, "the word at # is not above the stack pointer, or was not recorded", slot);
     pc &= r->address_mask;
-    if (pc != 0 && !is_return_address(w, pc, proof) && !(saved_fp && is_made_return(w, pc, fp)))
+    if (pc != 0 && !walk_is_return_address(w, pc, proof) &&
+        !(saved_fp && is_made_return(w, pc, fp)))
         return refuse(w, "# is no return address: no executable code with a call before it", pc);
     if (pc == 0 && !saved_fp)
         return refuse(w, "the word at # is 0", slot);
@@ -213,50 +210,13 @@ static enum step_result accept_leaf(struct walk *w, bool proof)
     if (!arch_has_link(r))
         return accept(w, walk_sp(w), false, proof);
     uint64_t pc = link_address(w);
-    if (!pc || !is_return_address(w, pc, proof))
+    if (!pc || !walk_is_return_address(w, pc, proof))
         return refuse(w, "the link register (#) has no return address", pc);
     w->provenance = PROVENANCE_GUESS;
     trace_mark(w->in, w->out->frames.nr, PROVENANCE_GUESS,
                "the step to it was guessed: its pc # is in the link register", pc);
     w->value[r->pc] = pc;
     w->known &= r->survives;
-    return STEP_OK;
-}
-
-/* ---- what the code does next --------------------------------------------------------------- */
-
-/* Leaves by the code's own instructions, when it is about to leave its frame. Example: V8's
- * PushAllRegistersAndIterateStack, beneath which V8 collects garbage, has no CFI, and only an
- * epilogue behind its only call. */
-static enum step_result leave_by_epilogue(struct walk *w)
-{
-    const struct arch_registers *r = &w->arch->reg;
-    const struct memory *m = &w->in->memory;
-    uint64_t sp = walk_sp(w), value[ARCH_REGISTERS_MAX], to;
-    uint8_t code[ARCH_EPILOGUE_MAX];
-    struct arch_epilogue e;
-    enum provenance provenance = w->provenance;
-    if (!w->arch->epilogue || !memory_read(m, walk_pc(w), code, sizeof(code), &provenance) ||
-        !w->arch->epilogue(code, sizeof(code), &e) ||
-        !memory_read_slot(m, sp + e.return_address, &to, &provenance) || !to ||
-        !is_return_address(w, to, false))
-        return STEP_NO;
-    const uint64_t left = walk_pc(w);
-    memcpy(value, w->value, sizeof(value));
-    for (unsigned reg = 0; reg < r->nr; reg++) {
-        if (e.popped[reg] >= 0 &&
-            !memory_read_slot(m, sp + (uint64_t)e.popped[reg], &value[reg], &provenance))
-            return STEP_NO;
-    }
-    memcpy(w->value, value, sizeof(value));
-    for (unsigned reg = 0; reg < r->nr; reg++)
-        w->known |= e.popped[reg] >= 0 ? REG_BIT(reg) : 0;
-    w->known &= r->survives;
-    w->value[r->pc] = to;
-    w->value[r->sp] = sp + e.return_address + 8;
-    w->provenance = provenance;
-    say(w, TRACE_WAY,
-        "the instructions from # on leave the frame: they say where the return address is", left);
     return STEP_OK;
 }
 
@@ -317,7 +277,7 @@ enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule)
     enum provenance ignored = PROVENANCE_EXACT;
     if (rule->kind != RULE_OFFSETS || cfa <= walk_sp(w) || cfa % 8 != 0 ||
         !memory_read_slot(&w->in->memory, cfa - 8 * (uint64_t)rule->ra, &pc, &ignored) ||
-        !is_return_address(w, pc & w->arch->reg.address_mask, true))
+        !walk_is_return_address(w, pc & w->arch->reg.address_mask, true))
         return STEP_NO;
     w->provenance = PROVENANCE_GUESS;
     trace_mark(w->in, w->out->frames.nr, PROVENANCE_GUESS,
@@ -340,7 +300,7 @@ enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot)
     const struct code *code = &walk_code(w, pc - 1)->code;
     if (!code->executable || code->owner != CODE_ELF || !code->cfi)
         return STEP_NO;
-    size_t size = read_before(w, pc, bytes);
+    size_t size = walk_read_before(w, pc, bytes);
     if (!w->arch->is_indirect_call(bytes + size, size))
         return STEP_NO;
     return accept(w, slot, false, true);
@@ -360,7 +320,7 @@ enum walk_callee walk_callee_of(struct walk *w, uint64_t return_address, uint64_
 {
     uint8_t bytes[ARCH_CALL_MAX];
     uint64_t to, start, mine;
-    size_t size = return_address < ARCH_CALL_MAX ? 0 : read_before(w, return_address, bytes);
+    size_t size = return_address < ARCH_CALL_MAX ? 0 : walk_read_before(w, return_address, bytes);
     if (!w->arch->direct_call(bytes + size, size, return_address, &to))
         return CALLEE_UNKNOWN;
     if (!function_start(w, to, &start) || start != to)
@@ -392,7 +352,7 @@ static bool is_outermost(struct walk *w, const struct code *code)
             pc);
         return false;
     }
-    if (!is_return_address(w, pc, true) && is_made_return(w, pc, 0)) {
+    if (!walk_is_return_address(w, pc, true) && is_made_return(w, pc, 0)) {
         say(w, TRACE_END, "the return address # has no call before it: the program made it", pc);
         return true;
     }
@@ -406,17 +366,25 @@ static bool is_outermost(struct walk *w, const struct code *code)
     return false;
 }
 
+enum step_result walk_outermost(struct walk *w, const struct code *code)
+{
+    unsigned fp = w->arch->reg.fp;
+    if (w->known & REG_BIT(fp) && w->value[fp] == 0 && is_outermost(w, code))
+        return walk_end(w, STACK_COMPLETE, 0);
+    return STEP_NO;
+}
+
 enum step_result walk_guess(struct walk *w, const struct code *code)
 {
-    const struct arch_registers *r = &w->arch->reg;
     bool exact_pc = walk_is_at_pc(w);
     if (code->owner == CODE_ELF && code->cfi && cfi_is_entry(code->cfi, walk_pc(w) - code->bias)) {
         say(w, TRACE_END, "# is in the first instructions of the program, which nobody calls",
             walk_pc(w));
         return walk_end(w, STACK_COMPLETE, 0);
     }
-    if (code->executable && leave_by_epilogue(w) == STEP_OK)
-        return STEP_OK;
+    enum step_result got = walk_by_instructions(w, code);
+    if (got != STEP_NO)
+        return got;
     if (exact_pc && code->executable && guess_by_point(w, code) == STEP_OK)
         return STEP_OK;
     if (exact_pc && is_outside(code, link_address(w)) && accept_leaf(w, true) == STEP_OK)
@@ -429,7 +397,5 @@ enum step_result walk_guess(struct walk *w, const struct code *code)
             walk_sp(w));
     if (exact_pc && accept_leaf(w, true) == STEP_OK)
         return STEP_OK;
-    if (w->known & REG_BIT(r->fp) && w->value[r->fp] == 0 && is_outermost(w, code))
-        return walk_end(w, STACK_COMPLETE, 0);
-    return STEP_NO;
+    return walk_outermost(w, code);
 }

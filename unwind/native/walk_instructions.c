@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Steps out of code without CFI by what its instructions do (explore.h), in both directions:
+ *
+ *   forward   from the pc to a return: the pushes, pops and additions on the way say where the
+ * return address and the saved registers are backward  from the entry of the function, which a call
+ * in the caller names (or a symbol), to the pc: they say how deep the frame is
+ *
+ * Forward alone is proven while no call is on the way: the thread will do just that. Behind a call
+ * that never returns other functions' code may follow, so a caller found there must be the one
+ * whose call leads to the pc with the stack as deep as found. Otherwise it is a guess.
+ */
+#include "unwind/native/explore.h"
+#include "unwind/trace.h"
+
+enum {
+    FORWARD_MAX = 1500,  /* instructions from the pc to returns */
+    BACKWARD_MAX = 4000, /* from an entry to the pc */
+    OUTSIDE_MAX = 200,   /* the same if the entry is in another file: it only jumps here */
+    SEARCH_MAX = 24000,  /* from all entries that are tried */
+    SEARCH_WORDS = 512,
+    ENTRIES_MAX = 16, /* that were tried in vain, and are remembered */
+};
+
+enum grade { GRADE_NONE, GRADE_GUESS, GRADE_PROVEN };
+
+/* A way out of the frame: the caller's registers. */
+struct way_out {
+    enum grade grade;
+    uint64_t slot;  /* address of the return address */
+    uint64_t entry; /* of the function whose call proves it; 0: other things do */
+    uint64_t value[ARCH_REGISTERS_MAX];
+    uint64_t known;
+    enum provenance provenance;
+};
+
+struct search {
+    struct walk *w;
+    const struct code *code; /* of the pc */
+    struct explorer *e;
+    uint64_t start, end;        /* of the function, if something names it; else 0 */
+    enum provenance provenance; /* of the code's bytes */
+    unsigned left;              /* instructions that may still be followed from entries */
+    struct way_out best;
+};
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+/* Get a value as it is in this thread. Returns false if it cannot be known. */
+static bool resolve(struct walk *w, struct held v, uint64_t *ret, enum provenance *provenance)
+{
+    uint64_t word, base = w->value[v.reg == ARCH_NO_REGISTER ? 0 : v.reg];
+    if (v.kind == HELD_NUMBER) {
+        *ret = (uint64_t)v.add;
+        return true;
+    }
+    if ((v.kind != HELD_REGISTER && v.kind != HELD_SLOT) || !(w->known & REG_BIT(v.reg)))
+        return false;
+    if (v.kind == HELD_REGISTER) {
+        *ret = base + (uint64_t)v.add;
+        return true;
+    }
+    /* What is below the stack pointer is nobody's, but for a function that calls nothing. */
+    uint64_t address = base + (uint64_t)(int64_t)v.at;
+    if ((address < walk_sp(w) && !walk_is_at_pc(w)) ||
+        !memory_read_slot(&w->in->memory, address, &word, provenance))
+        return false;
+    *ret = word + (uint64_t)v.add;
+    return true;
+}
+
+static bool read_word(void *context, struct held address, uint64_t *ret)
+{
+    struct search *s = context;
+    uint64_t at;
+    return resolve(s->w, address, &at, &s->provenance) && at >= walk_sp(s->w) &&
+           memory_read_slot(&s->w->in->memory, at, ret, &s->provenance);
+}
+
+/* ---- backward ------------------------------------------------------------------------------ */
+
+/* A way from an entry to the pc. */
+struct reached {
+    struct walk *w;
+    uint64_t wanted; /* the stack pointer at the entry; 0: it is to be found */
+    uint64_t sp;     /* at the entry, on the way that fits */
+    bool other;      /* a way leads here with another depth */
+    struct execution at;
+};
+
+/* Get the stack pointer at the entry, if registers at the pc are relative to it. */
+static bool entry_sp(const struct walk *w, const struct execution *x, uint64_t *ret)
+{
+    const struct arch_registers *r = &w->arch->reg;
+    const struct held *sp = &x->reg[r->sp], *fp = &x->reg[r->fp];
+    if (sp->kind == HELD_REGISTER && sp->reg == r->sp)
+        *ret = walk_sp(w) - (uint64_t)sp->add;
+    else if (fp->kind == HELD_REGISTER && fp->reg == r->sp && w->known & REG_BIT(r->fp))
+        *ret = w->value[r->fp] - (uint64_t)fp->add;
+    else
+        return false;
+    return *ret >= walk_sp(w);
+}
+
+static bool look_backward(void *context, const struct execution *x)
+{
+    struct reached *to = context;
+    uint64_t sp;
+    if (!entry_sp(to->w, x, &sp))
+        return false;
+    if (to->wanted && sp != to->wanted) {
+        to->other = true;
+        return false;
+    }
+    to->sp = sp;
+    to->at = *x;
+    return true;
+}
+
+static enum explored follow_from(struct search *s, uint64_t entry, struct reached *to)
+{
+    unsigned most =
+        walk_code(s->w, entry)->code.token == s->code->token ? BACKWARD_MAX : OUTSIDE_MAX;
+    to->w = s->w;
+    to->other = false;
+    const struct explore_goal goal = {.pc = walk_pc(s->w),
+                                      .look = look_backward,
+                                      .context = to,
+                                      .end = entry == s->start ? s->end : 0};
+    most = s->left < most ? s->left : most;
+    unsigned left = most;
+    enum explored got = explore(s->e, s->w, entry, &goal, &left, &s->provenance);
+    s->left -= most - left;
+    return got;
+}
+
+/* The caller's registers, by the way from the entry: what was not changed, and what was saved. */
+static bool leave_backward(struct search *s, const struct reached *to, struct way_out *ret)
+{
+    struct walk *w = s->w;
+    const struct arch_registers *r = &w->arch->reg;
+    const struct execution *x = &to->at;
+    ret->provenance = w->provenance > s->provenance ? w->provenance : s->provenance;
+    ret->slot = to->sp;
+    ret->known = REG_BIT(r->pc) | REG_BIT(r->sp);
+    ret->value[r->sp] = to->sp + 8;
+    if (!memory_read_slot(&w->in->memory, to->sp, &ret->value[r->pc], &ret->provenance))
+        return false;
+    for (unsigned i = 0; i < r->nr_saved; i++) {
+        unsigned reg = r->saved[i];
+        const struct held *v = &x->reg[reg];
+        if (v->kind == HELD_REGISTER && v->reg == reg && !v->add && w->known & REG_BIT(reg)) {
+            ret->value[reg] = w->value[reg];
+            ret->known |= REG_BIT(reg);
+        }
+    }
+    for (unsigned i = 0; i < x->nr_stored; i++) {
+        const struct stored *at = &x->stored[i];
+        unsigned reg = at->value.reg;
+        if (at->reg != r->sp || at->value.kind != HELD_REGISTER || at->value.add ||
+            !(r->callee_saved & REG_BIT(reg)))
+            continue;
+        if (memory_read_slot(&w->in->memory, to->sp + (uint64_t)(int64_t)at->at, &ret->value[reg],
+                             &ret->provenance))
+            ret->known |= REG_BIT(reg);
+    }
+    return true;
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+/* What the bytes before a return address say. */
+struct call_before {
+    bool call;       /* a call is there, or the bytes are not known */
+    bool read;       /* the bytes are known */
+    uint64_t target; /* of a direct call; else 0 */
+};
+
+/* Get the function that a word leads to which a linker fills: from the files, else from memory. */
+static bool imported(struct walk *w, uint64_t slot, uint64_t *to)
+{
+    enum provenance ignored = PROVENANCE_EXACT;
+    const struct codemap *map = &w->in->code;
+    return (map->imported && map->imported(map->context, slot, to)) ||
+           (memory_read(&w->in->memory, slot, to, sizeof(*to), &ignored) && *to &&
+            walk_code(w, *to)->code.executable);
+}
+
+bool walk_imported(struct walk *w, const uint8_t *code, size_t left, uint64_t pc, uint64_t *to)
+{
+    uint64_t slot;
+    return w->arch->jump_by_slot(code, left, pc, &slot) && imported(w, slot, to);
+}
+
+/* A call of a slot of a PLT is one of the function behind it. */
+static uint64_t behind_plt(struct walk *w, uint64_t target)
+{
+    enum { PLT = 16 };
+    uint8_t bytes[PLT];
+    uint64_t to;
+    enum provenance ignored = PROVENANCE_EXACT;
+    bool plt = memory_read(&w->in->memory, target, bytes, PLT, &ignored) &&
+               walk_imported(w, bytes, PLT, target, &to);
+    return plt ? to : target;
+}
+
+static struct call_before call_before(struct walk *w, uint64_t pc)
+{
+    uint64_t slot;
+    struct call_before c = {0};
+    uint8_t bytes[ARCH_CALL_MAX];
+    if (!walk_is_return_address(w, pc, false))
+        return c;
+    c.call = true;
+    c.read = walk_is_return_address(w, pc, true);
+    size_t size = c.read ? walk_read_before(w, pc, bytes) : 0;
+    if (!size || !w->arch->execute)
+        return c;
+    if (w->arch->direct_call(bytes + size, size, pc, &c.target))
+        c.target = behind_plt(w, c.target);
+    else if (!w->arch->call_by_slot(bytes + size, size, pc, &slot) || !imported(w, slot, &c.target))
+        c.target = 0;
+    return c;
+}
+
+/* Judge a caller that was found forward: does its call lead here with the stack this deep? */
+static enum grade judge(struct search *s, struct way_out *found, bool unsure)
+{
+    const struct call_before c = call_before(s->w, found->value[s->w->arch->reg.pc]);
+    struct reached to = {.wanted = found->slot};
+    enum explored got = EXPLORED_PART;
+    if (!c.call)
+        return GRADE_NONE;
+    if (c.read && !unsure)
+        return GRADE_PROVEN;
+    if (c.target)
+        got = follow_from(s, c.target, &to);
+    found->entry = 0;
+    if (got == EXPLORED_FOUND) {
+        found->entry = c.target;
+        return GRADE_PROVEN;
+    }
+    if (got == EXPLORED_ALL)
+        return GRADE_NONE; /* that call leads elsewhere */
+    if (c.read && s->start && s->start != c.target &&
+        follow_from(s, s->start, &to) == EXPLORED_FOUND)
+        return GRADE_PROVEN;
+    return GRADE_GUESS;
+}
+
+/* ---- forward ------------------------------------------------------------------------------- */
+
+/* Get the caller's registers on a way that has returned. */
+static bool leave_forward(struct search *s, const struct execution *x, struct way_out *ret)
+{
+    struct walk *w = s->w;
+    const struct arch_registers *r = &w->arch->reg;
+    const struct held *pc = &x->reg[r->pc];
+    ret->provenance = w->provenance > s->provenance ? w->provenance : s->provenance;
+    ret->known = 0;
+    if ((pc->kind != HELD_SLOT && pc->kind != HELD_NUMBER) ||
+        !resolve(w, x->reg[r->sp], &ret->value[r->sp], &ret->provenance) ||
+        ret->value[r->sp] <= walk_sp(w) || !resolve(w, *pc, &ret->value[r->pc], &ret->provenance) ||
+        !ret->value[r->pc])
+        return false;
+    ret->slot = ret->value[r->sp] - 8;
+    for (unsigned i = 0; i < r->nr_saved; i++) {
+        unsigned reg = r->saved[i];
+        if (resolve(w, x->reg[reg], &ret->value[reg], &ret->provenance))
+            ret->known |= REG_BIT(reg);
+    }
+    ret->known |= REG_BIT(r->pc) | REG_BIT(r->sp);
+    return true;
+}
+
+/* The ways that return. The explorer goes on only after this, so `found` is judged later. */
+enum { FOUND_MAX = 4 };
+struct returns {
+    struct search *s;
+    unsigned nr;
+    struct {
+        struct way_out out;
+        bool unsure;
+    } at[FOUND_MAX];
+};
+
+static bool same_way(const struct way_out *a, const struct way_out *b, const struct arch *arch)
+{
+    return a->slot == b->slot && a->value[arch->reg.pc] == b->value[arch->reg.pc];
+}
+
+static bool look_forward(void *context, const struct execution *x)
+{
+    struct returns *r = context;
+    struct way_out *out = &r->at[r->nr].out;
+    if (!leave_forward(r->s, x, out) ||
+        !walk_is_return_address(r->s->w, out->value[r->s->w->arch->reg.pc], false))
+        return false;
+    for (unsigned i = 0; i < r->nr; i++) {
+        if (same_way(&r->at[i].out, out, r->s->w->arch)) {
+            r->at[i].unsure &= x->unsure;
+            return !r->at[i].unsure;
+        }
+    }
+    r->at[r->nr++].unsure = x->unsure;
+    return !x->unsure || r->nr == FOUND_MAX;
+}
+
+static bool read_forward(void *context, struct held address, uint64_t *ret)
+{
+    struct returns *r = context;
+    return read_word(r->s, address, ret);
+}
+
+/* Is a way out better than the best so far? Of two that calls prove, one may have come through code
+ * that is behind a call that never returns: the one is right whose function begins nearer to the
+ * pc. */
+static bool is_better(const struct search *s, const struct way_out *out)
+{
+    const struct way_out *best = &s->best;
+    uint64_t pc = walk_pc(s->w);
+    if (out->grade != best->grade)
+        return out->grade > best->grade;
+    return out->grade == GRADE_PROVEN && out->entry && best->entry &&
+           pc - out->entry < pc - best->entry;
+}
+
+/* Look for returns. The best way out is in s->best. */
+static void search_forward(struct search *s)
+{
+    struct returns found = {.s = s};
+    const struct explore_goal goal = {
+        .look = look_forward, .context = &found, .read = read_forward, .end = s->end};
+    unsigned left = FORWARD_MAX;
+    (void)explore(s->e, s->w, walk_pc(s->w), &goal, &left, &s->provenance);
+    for (unsigned unsure = 0; unsure < 2 && s->best.grade != GRADE_PROVEN; unsure++) {
+        for (unsigned i = 0; i < found.nr; i++) {
+            struct way_out *out = &found.at[i].out;
+            if (found.at[i].unsure != unsure)
+                continue;
+            out->grade = judge(s, out, unsure);
+            if (is_better(s, out))
+                s->best = *out;
+        }
+    }
+}
+
+/* ---- steps --------------------------------------------------------------------------------- */
+
+static bool begin(struct search *s, struct walk *w, const struct code *code)
+{
+    if (!w->arch->execute || !code->executable)
+        return false;
+    s->w = w;
+    s->code = code;
+    s->e = explorer_of(w);
+    s->provenance = PROVENANCE_EXACT;
+    s->left = SEARCH_MAX;
+    s->best.grade = GRADE_NONE;
+    uint8_t byte; /* of generated code mostly nothing is known */
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!s->e || arch_has_link(&w->arch->reg) ||
+        !memory_read(&w->in->memory, walk_pc(w), &byte, 1, &ignored))
+        return false;
+    const struct codemap *map = &w->in->code;
+    uint64_t pc = walk_pc(w) - !walk_is_at_pc(w);
+    if (!map->function || !map->function(map->context, pc, w->in->memory.time, &s->start, &s->end))
+        s->start = s->end = 0;
+    return true;
+}
+
+static enum step_result take(struct search *s, const char *text)
+{
+    struct walk *w = s->w;
+    const struct arch_registers *r = &w->arch->reg;
+    const struct way_out *best = &s->best;
+    trace_say(w->in, w->out, TRACE_WAY, text, best->slot, 0);
+    w->provenance = best->provenance;
+    if (best->grade != GRADE_PROVEN) {
+        w->provenance = PROVENANCE_GUESS;
+        trace_mark(
+            w->in, w->out->frames.nr, PROVENANCE_GUESS,
+            "the step to it is not proven: the instructions lead to the word at #, but a call "
+            "is on the way, which may not return, and no call is known to lead here",
+            best->slot);
+    }
+    memcpy(w->value, best->value, sizeof(w->value));
+    w->known = best->known & r->survives;
+    return STEP_OK;
+}
+
+/* By the function's own entry, which a symbol or a compiler's list tells. */
+static bool by_function(struct search *s)
+{
+    struct reached to = {0};
+    if (!s->start || follow_from(s, s->start, &to) != EXPLORED_FOUND ||
+        !leave_backward(s, &to, &s->best) ||
+        !walk_is_return_address(s->w, s->best.value[s->w->arch->reg.pc], true))
+        return false;
+    s->best.grade = GRADE_PROVEN;
+    return true;
+}
+
+/* By the words of the stack below `end`: is one behind a call of a function that leads here, and
+ * just so far from here? */
+static bool by_words(struct search *s, uint64_t end)
+{
+    uint64_t in_vain[ENTRIES_MAX], word;
+    unsigned nr = 0;
+    enum provenance ignored = PROVENANCE_EXACT;
+    for (unsigned i = 0; i < SEARCH_WORDS && nr < ENTRIES_MAX && s->left; i++) {
+        struct reached to = {.wanted = walk_sp(s->w) + 8 * (uint64_t)i};
+        if (to.wanted >= end)
+            return false;
+        if (!memory_read_slot(&s->w->in->memory, to.wanted, &word, &ignored))
+            return false;
+        const uint64_t entry = call_before(s->w, word).target;
+        bool tried = !entry;
+        for (unsigned j = 0; j < nr && !tried; j++)
+            tried = in_vain[j] == entry;
+        if (tried)
+            continue;
+        if (follow_from(s, entry, &to) == EXPLORED_FOUND && leave_backward(s, &to, &s->best)) {
+            s->best.grade = GRADE_PROVEN;
+            return true;
+        }
+        if (!to.other) /* else another word behind a call of it may fit */
+            in_vain[nr++] = entry;
+    }
+    return false;
+}
+
+/* A caller whose call leads to a function behind the pc, or far before it, has come through a jump
+ * between functions, or through code behind a call that never returns. Then a caller nearer by is
+ * looked for. */
+static void look_nearer(struct search *s)
+{
+    enum { NEAR = 64 << 10 };
+    const struct way_out found = s->best;
+    if (walk_pc(s->w) - found.entry >= NEAR && !by_words(s, found.slot))
+        s->best = found;
+}
+
+enum step_result walk_by_instructions(struct walk *w, const struct code *code)
+{
+    const struct code held = *code; /* look-ups may replace *code */
+    struct search s;
+    if (!begin(&s, w, &held))
+        return STEP_NO;
+    search_forward(&s);
+    if (s.best.grade == GRADE_PROVEN && s.best.entry)
+        look_nearer(&s);
+    if (s.best.grade == GRADE_PROVEN)
+        return take(&s, "the instructions up to a return say that the return address is at #");
+    if (walk_outermost(w, &held) == STEP_DONE)
+        return STEP_DONE;
+    const struct way_out guessed = s.best;
+    if (by_function(&s))
+        return take(&s, "the instructions from the function's entry to the pc say that the return "
+                        "address is at #");
+    if (by_words(&s, UINT64_MAX))
+        return take(&s, "the call before the return address at # leads to the pc, with the stack "
+                        "as deep as it is");
+    s.best = guessed;
+    if (guessed.grade == GRADE_GUESS)
+        return take(&s, "the instructions up to a return lead to the word at #");
+    trace_say(w->in, w->out, TRACE_REFUSED,
+              "the instructions around # lead to no return address, and no call leads to them",
+              walk_pc(w), 0);
+    return STEP_NO;
+}
