@@ -25,6 +25,17 @@ static int take_pid(void *target, const struct option_value *v, struct error *er
     return 0;
 }
 
+/* "1234" is a process, all else is a core. */
+static int take_target(void *target, char *text, struct error *err)
+{
+    struct bt_command *command = target;
+    if (command->target)
+        return error_set(err, ERROR_FORMAT, "one process or core at a time: %.200s and %.200s",
+                         command->target, text);
+    command->target = text;
+    return 0;
+}
+
 static const struct option_row rows[] = {
     {ROW_CALL('p', NULL, "PID", take_pid, "Print the stacks of this process.")},
     {ROW_STRING(0, "core", "FILE", struct bt_command, target,
@@ -52,10 +63,13 @@ static const struct option_row rows[] = {
 
 const struct option_set bt_command_line = {
     .name = "ljperf bt",
-    .usage = "-p PID [options]\n--core FILE [options]",
+    .usage = "[-p] PID [options]\n[--core] FILE [options]",
     .about = "Prints the stack of every thread of a process or a core, in the format of ljperf\n"
              "script. A live process is stopped while its stacks are read.\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
+    .arguments = ARGUMENTS_TAKEN,
+    .argument = take_target,
+    .argument_name = "FILE",
 };
 
 /* The state that all threads share. */
@@ -169,11 +183,12 @@ static struct backtrace_options options_of(const struct common *c, const struct 
     return o;
 }
 
-static int run(const struct common *c, const struct bt_command *command, struct error *err)
+static int run(struct common *c, const struct bt_command *command, struct error *err)
 {
     const struct backtrace_options options = options_of(c, command);
+    c->replay.symbols.lines = true;
     struct bt b = {.common = c, .options = &options, .out = {.options = &options}};
-    if (stopped_process_open(command->target, &c->replay.dso, &b.process, err))
+    if (stopped_process_open(command->target, &c->replay.dso, &c->replay.session, &b.process, err))
         return -1;
     int failed = options.json ? put_json(&b, err) : put_text(&b, err);
     replay_stopped_free(b.worker);
@@ -193,7 +208,7 @@ int cmd_bt(int argc, char **argv)
     common_init(&c);
     int status = common_parse(&c, &bt_command_line, &b, argc, argv);
     if (status < 0 && !b.target) {
-        error_set(&err, ERROR_FORMAT, "no process or core is named: give -p PID or --core FILE");
+        error_set(&err, ERROR_FORMAT, "no process or core is named: give its PID or FILE");
         status = command_line_error(&bt_command_line, NULL, &err);
     } else if (status < 0) {
         bool failed = run(&c, &b, &err) < 0;

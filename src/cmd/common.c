@@ -255,11 +255,13 @@ static void say_loss(const struct perfdata_loss *loss)
     if (loss->samples_no_event)
         fprintf(stderr, "ljperf: %" PRIu64 " samples belong to no event of the file\n",
                 loss->samples_no_event);
-    if (loss->events_lost || loss->samples_lost)
+    struct text lost = {0};
+    if (loss_put(&lost, loss))
         fprintf(stderr,
-                "ljperf: perf lost %" PRIu64 " events and %" PRIu64
-                " samples while recording; record with a larger buffer (-m 16M) or a lower -F\n",
-                loss->events_lost, loss->samples_lost);
+                "ljperf: %.*s were lost while recording; record with a larger buffer (-m 16M) or a "
+                "lower -F\n",
+                (int)lost.size, lost.at);
+    text_free(&lost);
 }
 
 /* A few vmstacks are lost at the start and end of a recording; many unused ones mean that a ring

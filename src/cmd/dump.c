@@ -121,8 +121,9 @@ static int report_loss(const struct perfdata *pd)
     } losses[] = {{l->records_bad, "records with contradictory fields were skipped"},
                   {l->records_unknown, "records are of unknown types"},
                   {l->samples_no_event, "samples belong to no event"},
-                  {l->events_lost, "events were lost while recording"},
-                  {l->samples_lost, "samples were lost while recording"}};
+                  {l->samples_lost, "samples were lost while recording"},
+                  {l->records_lost, "records of mappings and processes were lost while recording"},
+                  {perfdata_lost_unknown(l), "samples or records were lost while recording"}};
     for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
         if (losses[i].nr)
             fprintf(stderr, "ljperf dump: %" PRIu64 " %s\n", losses[i].nr, losses[i].what);

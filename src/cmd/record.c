@@ -2,6 +2,8 @@
 /* ljperf record: perf record with trimmed stacks, and with the data that generated code needs. */
 #include "cmd/cmd.h"
 #include "cmd/command_line.h"
+#include "output/output.h"
+#include "perfdata/perfdata.h"
 #include "record/options.h"
 #include "record/record.h"
 #include "live/process_watch.h"
@@ -51,13 +53,18 @@ static void print_outcome(const struct record_options *o, const struct record_ou
 
 static void print_losses(const struct record_options *o, const struct record_outcome *r)
 {
-    if (r->lost)
+    const struct perfdata_loss loss = {.samples_lost = r->samples_lost,
+                                       .records_lost = r->records_lost,
+                                       .events_lost = r->events_lost};
+    struct text lost = {0};
+    if (loss_put(&lost, &loss))
         fprintf(stderr,
-                "ljperf record: %" PRIu64 " samples and map records lost beside %" PRIu64
-                " samples: the rings (%" PRIu64 " KiB a cpu) were full; larger ones (-m %" PRIu64
+                "ljperf record: %.*s were lost beside %" PRIu64 " samples: the rings (%" PRIu64
+                " KiB a cpu) were full; larger ones (-m %" PRIu64
                 "M) or fewer samples (-F 999) keep them\n",
-                r->lost, r->samples, r->ring_bytes >> 10,
+                (int)lost.size, lost.at, r->samples, r->ring_bytes >> 10,
                 r->ring_bytes >> 19 ? r->ring_bytes >> 19 : 1);
+    text_free(&lost);
     if (r->throttled && !o->quiet)
         fprintf(stderr,
                 "ljperf record: throttled %" PRIu64 " times by the kernel (sysctl "

@@ -22,7 +22,7 @@ static bool has_other_root(pid_t pid)
 static int tell_map(struct live_process *p, const struct process_map *map, bool by_root,
                     struct error *err)
 {
-    char path[PATH_MAX + 64];
+    char path[PATH_MAX + 64], live[64];
     struct record_mmap mm = {.pid = (uint32_t)p->pid,
                              .tid = (uint32_t)p->pid,
                              .addr = map->start,
@@ -30,6 +30,7 @@ static int tell_map(struct live_process *p, const struct process_map *map, bool 
                              .pgoff = map->pgoff,
                              .prot = map->prot,
                              .flags = map->shared ? MAP_SHARED : MAP_PRIVATE,
+                             .live_path = process_map_live_path(p->pid, map, live, sizeof(live)),
                              .filename = map->path[0] ? map->path : "//anon"};
     if (by_root && map->path[0] == '/') {
         snprintf(path, sizeof(path), "/proc/%d/root%s", p->pid, map->path);

@@ -2,15 +2,18 @@
 /* Find the Lua VMs of a live process. See lua_scan.h. */
 #include "live/lua_scan.h"
 
+#include "base/text.h"
 #include "live/runtime_files.h"
 #include "unwind/luajit/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAPS_MAX = 64 << 20 }; /* bytes of a /proc/PID/maps that are read at most */
@@ -155,6 +158,20 @@ void process_maps_free(struct process_maps *maps)
     maps->text = NULL;
 }
 
+const char *process_map_live_path(pid_t pid, const struct process_map *map, char *buffer,
+                                  size_t size)
+{
+    struct stat st;
+    if (map->path[0] != '/' || text_undeleted(map->path) == strlen(map->path))
+        return NULL;
+    snprintf(buffer, size, "/proc/%d/exe", (int)pid);
+    if (stat(buffer, &st) == 0 && st.st_ino == map->inode)
+        return buffer;
+    snprintf(buffer, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, map->start,
+             map->end);
+    return buffer;
+}
+
 /* ---- files ------------------------------------------------------------------------------- */
 
 static int look_at_map(struct runtime_files *files, pid_t pid, const struct process_map *map,
@@ -175,11 +192,22 @@ static int look_at_map(struct runtime_files *files, pid_t pid, const struct proc
                                                                           : error_no_memory(err);
 }
 
+bool lua_scan_is_generated(const char *path)
+{
+    size_t length = strlen(path);
+    static const char deleted[] = " (deleted)";
+    return !path[0] || !strncmp(path, "//anon", 6) || !strncmp(path, "/memfd:", 7) ||
+           !strncmp(path, "/dev/shm/", 9) || !strncmp(path, "[anon:", 6) ||
+           (length >= sizeof(deleted) && !strcmp(path + length - (sizeof(deleted) - 1), deleted));
+}
+
 static int blobs_of(struct runtime_files *files, pid_t pid, const struct process_maps *maps,
                     unsigned *holds, lua_scan_blob_list *ret, struct error *err)
 {
     *holds = 0;
     vec_foreach (map, &maps->maps) {
+        if (lua_scan_is_generated(map->path) && map->prot & PROT_EXEC)
+            *holds |= HOLDS_GENERATED;
         if (look_at_map(files, pid, map, holds, ret, err) < 0)
             return -1;
     }

@@ -52,6 +52,11 @@ struct process_maps {
 
 int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err);
 void process_maps_free(struct process_maps *maps);
+/* Get where the process has the file of a mapping whose file was deleted or replaced: a link that
+ * needs CAP_SYS_ADMIN, or /proc/PID/exe. NULL: the file is not deleted. `buffer`: at least 64
+ * bytes. */
+const char *process_map_live_path(pid_t pid, const struct process_map *map, char *buffer,
+                                  size_t size);
 
 /* ---- VMs --------------------------------------------------------------------------------- */
 
@@ -74,6 +79,10 @@ int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err);
 int lua_scan_heap(pid_t pid, lua_scan_range_list *ret, struct error *err);
 
 struct runtime_files;
+
+/* Returns whether memory of that name, if it is executable, may hold generated code: it is no
+ * file's, or that of a file in memory, or of a deleted one. */
+bool lua_scan_is_generated(const char *path);
 
 /* Find out what the files of a process hold (`*holds`: bits, see runtime_files.h), and append its
  * LuaJITs to `ret` (NULL: not wanted); their layouts live as long as `files`. runtime_files_problem

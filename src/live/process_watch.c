@@ -3,6 +3,7 @@
 #include "live/process_watch.h"
 
 #include "live/reader_thread.h"
+#include "live/code_watch.h"
 #include "live/copier.h"
 #include "live/watch.h"
 #include "live/runtime_files.h"
@@ -69,6 +70,7 @@ struct process_watch {
     size_t tasks_left;       /* number of tasks after the last search for ended ones */
     struct table targets;    /* pid + 1 -> struct lua_watch, of processes with LuaJIT */
     struct watches *watches; /* of the runtimes but LuaJIT */
+    struct code_watch *code; /* perf maps and jitdumps */
     struct vmstack_pairing copies;
     struct vmstack_ref bytes; /* of the vmstack below */
     struct vmstack copy;      /* of the current sample */
@@ -196,7 +198,8 @@ static struct task task_get(const struct process_watch *watch, pid_t pid)
 static int target_end(struct process_watch *watch, pid_t pid, struct error *err)
 {
     struct lua_watch *t = target_find(watch, pid);
-    if (watches_end(watch->watches, (uint32_t)pid, err) < 0)
+    if (watches_end(watch->watches, (uint32_t)pid, err) < 0 ||
+        code_watch_end(watch->code, pid, err) < 0)
         return -1;
     if (watch->copier && (t || task_get(watch, pid).holds & holds_bit(&lua_runtime)))
         copier_drop(watch->copier, pid);
@@ -324,7 +327,8 @@ static int task_look(struct process_watch *watch, pid_t pid, unsigned *ret, stru
     struct task task = task_get(watch, pid);
     task.holds = *ret;
     task.time = log_now(watch);
-    if (task_put(watch, pid, &task, err) < 0 || tell_plain(watch, pid, *ret, err) < 0)
+    if (task_put(watch, pid, &task, err) < 0 || tell_plain(watch, pid, *ret, err) < 0 ||
+        (*ret & HOLDS_GENERATED && code_watch_begin(watch->code, pid, err) < 0))
         return -1;
     return *ret & holds_bit(&luajit_runtime) ? target_mapped(watch, pid, err) : 0;
 }
@@ -439,6 +443,7 @@ static int started(void *context, struct capture *c, struct error *err)
     vec_foreach (slot, &watch->targets)
         lua_watch_rewrite(slot->value);
     watches_rewrite(watch->watches);
+    code_watch_rewrite(watch->code);
     return reader_thread_start(watch->reader, err);
 }
 
@@ -552,7 +557,8 @@ static int forked(struct process_watch *watch, pid_t parent, pid_t pid, uint64_t
     if (task.holds & HOLDS_UNKNOWN)
         task_forget(watch, pid);
     else if (task_put(watch, pid, &task, err) < 0 ||
-             fork_plain(watch, parent, pid, task.holds, err) < 0)
+             fork_plain(watch, parent, pid, task.holds, err) < 0 ||
+             (task.holds & HOLDS_GENERATED && code_watch_begin(watch->code, pid, err) < 0))
         return -1;
     if (!from)
         return 0;
@@ -620,6 +626,16 @@ static int mapped_file(struct process_watch *watch, const struct record_mmap *m,
     return more & holds_bit(&luajit_runtime) ? target_mapped(watch, pid, err) : 0;
 }
 
+/* A process has mapped executable memory that is no file's. */
+static int note_generated(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    struct task task = task_get(watch, pid);
+    if (task.holds & (HOLDS_UNKNOWN | HOLDS_GENERATED)) /* (a look at an unknown one will see it) */
+        return 0;
+    task.holds |= HOLDS_GENERATED;
+    return task_put(watch, pid, &task, err) < 0 ? -1 : code_watch_begin(watch->code, pid, err);
+}
+
 /* Called in the thread. */
 static int mapped(struct process_watch *watch, const struct record *rec, struct error *err)
 {
@@ -627,6 +643,9 @@ static int mapped(struct process_watch *watch, const struct record *rec, struct 
     if (perfdata_mmap(NULL, rec, &m, err) < 0)
         return -1;
     bool is_code = m.prot & PROT_EXEC, has_file = strncmp(m.filename, "//", 2) != 0;
+    if (is_code && lua_scan_is_generated(m.filename) &&
+        note_generated(watch, (pid_t)m.pid, err) < 0)
+        return -1;
     if (has_file && is_code)
         return mapped_file(watch, &m, record_time(rec), err);
     struct lua_watch *t = target_find(watch, (pid_t)m.pid);
@@ -764,6 +783,8 @@ static int look_again(void *context, struct error *err)
     }
     if (pass && watches_pass(watch->watches, REREAD_OBJECTS_MAX / 2, err) < 0)
         return -1;
+    if (watch->logs && code_watch_poll(watch->code, err) < 0)
+        return -1;
     if (pass)
         /* A pass that has taken long is followed by an equally long pause. */
         watch->last_pass = monotonic();
@@ -794,7 +815,8 @@ static int ending(void *context, struct capture *c, struct error *err)
         if (lua_watch_pass(t, SIZE_MAX, err) < 0 || lua_watch_flush(t, err) < 0)
             return -1;
     }
-    if (watches_pass(watch->watches, SIZE_MAX, err) < 0 || watches_flush(watch->watches, err) < 0)
+    if (watches_pass(watch->watches, SIZE_MAX, err) < 0 || watches_flush(watch->watches, err) < 0 ||
+        code_watch_finish(watch->code, err) < 0)
         return -1;
     return write_log(watch, err);
 }
@@ -938,7 +960,9 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     const struct watch_means means = {.dsos = t->dsos, .unwinder = t->unwinder, .sink = t->sink};
     if (t->dsos && t->unwinder)
         watch->watches = watches_create(&means);
-    if (watch->reader && t->files && t->dsos && t->unwinder && t->names && watch->watches) {
+    watch->code = code_watch_create(&t->sink);
+    if (watch->code && watch->reader && t->files && t->dsos && t->unwinder && t->names &&
+        watch->watches) {
         runtime_files_load(t->files);
         return watch;
     }
@@ -971,6 +995,7 @@ void process_watch_free(struct process_watch *watch)
     luajit_names_free(watch->tools.names);
     managed_names_free(watch->tools.managed);
     watches_free(watch->watches);
+    code_watch_free(watch->code);
     unwinder_free(watch->tools.unwinder);
     dsos_free(watch->tools.dsos);
     runtime_files_free(watch->tools.files);

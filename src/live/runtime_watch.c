@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Live walks of stacks with any runtime. See runtime_watch.h. */
+/* Live walks of stacks with any runtime, or with generated code. See runtime_watch.h. */
 #include "live/runtime_watch.h"
 
 #include "live/live_memory.h"
@@ -15,6 +15,8 @@ enum {
     MS = 1000000,
     LEARN_AGAIN_NS = 20 * MS,   /* ns between two readings of a process's mappings */
     REREAD_NAMES_NS = 250 * MS, /* ns after which names are read again: objects may have moved */
+    WALK_PAUSE_NS = MS / 2, /* ns until the next sample is walked if the last shows nothing new */
+    WALK_PAUSE_MAX_NS = 16 * MS, /* this doubles up to here */
     MAX_FRAMES = 4096,
     READS_MAX = 20000, /* of the process for one sample */
 };
@@ -23,6 +25,9 @@ struct watch {
     struct live_process process;
     uint64_t learned;  /* ns: when the mappings were read */
     bool has_new_code; /* code was mapped since */
+    /* Of generated code: the log's objects after the last walk, and when the next sample is walked.
+     */
+    uint64_t objects, next_walk, pause;
 };
 
 struct runtime_watch {
@@ -46,10 +51,12 @@ static void watch_all_free(void *of)
     vec_foreach (slot, &all->watches)
         watch_free(slot->value);
     table_free(&all->watches);
-    all->means.runtime->tables_free(all->tables);
+    const struct runtime *rt = all->means.runtime;
+    if (rt)
+        rt->tables_free(all->tables);
     managed_names_free(all->managed);
-    if (all->walk && all->means.runtime->walk_free)
-        all->means.runtime->walk_free(all->walk);
+    if (all->walk && rt->walk_free)
+        rt->walk_free(all->walk);
     free(all->walk);
     free(all);
 }
@@ -60,6 +67,8 @@ static void *create(const struct watch_means *means)
     if (!all)
         return NULL;
     all->means = *means;
+    if (!means->runtime)
+        return all;
     all->managed = managed_names_create();
     all->walk = calloc(1, means->runtime->walk_size);
     if (all->managed)
@@ -89,9 +98,9 @@ static struct watch *watch_get(struct runtime_watch *all, uint32_t pid)
 /* Names are kept, and read anew only when the tables are: what is read again is logged again. */
 static int renew_tables(struct runtime_watch *all, uint64_t now, struct error *err)
 {
-    if (now - all->forgotten < REREAD_NAMES_NS)
-        return 0;
     const struct runtime *rt = all->means.runtime;
+    if (!rt || now - all->forgotten < REREAD_NAMES_NS)
+        return 0;
     rt->tables_free(all->tables);
     all->tables = rt->tables_create(all->managed, false);
     all->forgotten = now;
@@ -104,8 +113,10 @@ static const struct runtime_instance *instances(void *context, const struct runt
     return session_runtime(&t->process.thread, rt, nr);
 }
 
-static int walk(struct runtime_watch *all, struct watch *t, const struct sample *s,
-                const struct vmstack *copy, struct error *err)
+/* Returns the walker of the runtime, ready for a sample; NULL: there is no runtime. */
+static const struct walker *walker_for(struct runtime_watch *all, struct watch *t,
+                                       const struct sample *s, const struct vmstack *copy,
+                                       struct walker *ret)
 {
     const struct runtime *rt = all->means.runtime;
     const struct runtime_sample about = {.pid = s->pid,
@@ -113,12 +124,21 @@ static int walk(struct runtime_watch *all, struct watch *t, const struct sample 
                                          .context = t,
                                          .has_vmstack = copy != NULL,
                                          .has_running_vm = copy != NULL};
-    struct walker walker;
-    rt->walk_begin(all->walk, all->tables, &about, &walker);
+    if (!rt)
+        return NULL;
+    rt->walk_begin(all->walk, all->tables, &about, ret);
     if (rt->look_up)
         rt->look_up(all->walk);
+    return ret;
+}
+
+static int walk(struct runtime_watch *all, struct watch *t, const struct sample *s,
+                const struct vmstack *copy, struct error *err)
+{
+    struct walker walker;
     struct unwind_input in = {0};
     struct walk_memory memory;
+    const struct walker *by = walker_for(all, t, s, copy, &walker);
     sample_registers(s, arch_of_host(), &in.registers);
     uint64_t sp = registers_sp(&in.registers);
     struct live_memory heap =
@@ -127,11 +147,30 @@ static int walk(struct runtime_watch *all, struct watch *t, const struct sample 
     const struct walk_parts parts = {
         .thread = &t->process.thread, .sample = s, .vmstack = copy, .live = &live};
     walk_input(&parts, MAX_FRAMES, &memory, &in);
-    in.walker = &walker;
+    in.walker = by;
     struct unwind_stack stack = {0};
     int failed = unwind(all->means.unwinder, &in, &stack, err);
     vec_free(&stack.frames);
     return failed;
+}
+
+/* Is the sample one more that shows what is known? Generated code lies where it is for long: where
+ * walks read nothing new, ever fewer samples are walked. Each walk costs a program's own time. */
+static bool is_skipped(const struct runtime_watch *all, struct watch *t, uint64_t now)
+{
+    return !all->means.runtime && now < t->next_walk;
+}
+
+static void note_walked(const struct runtime_watch *all, struct watch *t, uint64_t now)
+{
+    uint64_t objects = object_log_stats(t->process.objects).objects;
+    bool nothing_new = objects == t->objects;
+    t->pause = !nothing_new ? 0 : t->pause ? 2 * t->pause : WALK_PAUSE_NS;
+    if (t->pause > WALK_PAUSE_MAX_NS)
+        t->pause = WALK_PAUSE_MAX_NS;
+    t->objects = objects;
+    if (!all->means.runtime)
+        t->next_walk = now + t->pause;
 }
 
 static int take_sample(void *of, const struct sample *s, const struct vmstack *copy,
@@ -153,7 +192,12 @@ static int take_sample(void *of, const struct sample *s, const struct vmstack *c
         return -1;
     if (!t->process.session || live_process_open(&t->process, &all->means.sink) < 0)
         return 0;
-    return renew_tables(all, now, err) < 0 ? -1 : walk(all, t, s, copy, err);
+    if (is_skipped(all, t, now))
+        return 0;
+    if (renew_tables(all, now, err) < 0 || walk(all, t, s, copy, err) < 0)
+        return -1;
+    note_walked(all, t, now);
+    return 0;
 }
 
 static void note_mapped(void *of, uint32_t pid)

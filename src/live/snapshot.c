@@ -184,7 +184,7 @@ static int await_code(struct snapshot *s, pid_t pid, struct stopped_process *ret
     char target[16];
     snprintf(target, sizeof(target), "%d", (int)pid);
     for (int i = 0;; i++) {
-        if (stopped_process_open(target, &options, ret, err) < 0)
+        if (stopped_process_open(target, &options, NULL, ret, err) < 0)
             return -1;
         if (has_code(&ret->thread) || i == TRIES || (i >= TRIES_LUA && has_lua(s, pid)))
             return 0;

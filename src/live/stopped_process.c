@@ -22,6 +22,7 @@
 static int map_all(struct stopped_process *s, const struct process_maps *maps, struct error *err)
 {
     vec_foreach (m, &maps->maps) {
+        char live[64];
         struct record_mmap mm = {.pid = s->pid,
                                  .tid = s->pid,
                                  .addr = m->start,
@@ -32,6 +33,8 @@ static int map_all(struct stopped_process *s, const struct process_maps *maps, s
                                  .maj = m->major,
                                  .min = m->minor,
                                  .ino = m->inode,
+                                 .live_path =
+                                     process_map_live_path((pid_t)s->pid, m, live, sizeof(live)),
                                  .filename = *m->path ? m->path : "//anon"};
         if (session_map(s->session, &mm, 0, err))
             return -1;
@@ -40,16 +43,17 @@ static int map_all(struct stopped_process *s, const struct process_maps *maps, s
 }
 
 static int open_live(struct stopped_process *s, const struct dso_options *options,
-                     struct error *err)
+                     const struct session_options *session, struct error *err)
 {
-    const struct session_options no_jit = {.no_jit = true};
+    static const struct session_options no_jit = {.no_jit = true};
     struct process_maps maps = {0};
     if (process_memory_open((pid_t)s->pid, &s->process, err) ||
         process_maps_read((pid_t)s->pid, &maps, err))
         return -1;
     s->dsos = dsos_create(options);
-    int failed =
-        s->dsos ? session_create(NULL, s->dsos, &no_jit, &s->session, err) : error_no_memory(err);
+    int failed = s->dsos
+                     ? session_create(NULL, s->dsos, session ? session : &no_jit, &s->session, err)
+                     : error_no_memory(err);
     if (!failed)
         failed = map_all(s, &maps, err);
     process_maps_free(&maps);
@@ -78,13 +82,14 @@ static int open_core(struct stopped_process *s, const char *path, const struct d
 }
 
 int stopped_process_open(const char *target, const struct dso_options *options,
-                         struct stopped_process *ret, struct error *err)
+                         const struct session_options *session, struct stopped_process *ret,
+                         struct error *err)
 {
     char *end;
     unsigned long pid = strtoul(target, &end, 10);
     bool live = isdigit((unsigned char)*target) && *end == 0 && pid > 0 && pid <= INT32_MAX;
     *ret = (struct stopped_process){.pid = live ? (uint32_t)pid : 0};
-    if (live ? open_live(ret, options, err) : open_core(ret, target, options, err)) {
+    if (live ? open_live(ret, options, session, err) : open_core(ret, target, options, err)) {
         stopped_process_close(ret);
         return -1;
     }

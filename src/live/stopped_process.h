@@ -25,11 +25,13 @@ struct stopped_process {
     bool stopped;
 };
 
-/* `target`: a process id, or the path of a core file. A live process goes on running, so its memory
- * is PROVENANCE_STALE. `ret` must not be moved. On failure it is already closed. Errors: no such
+/* `target`: a process id, or the path of a core file. `session`: which jitdumps and perf maps of a
+ * live process are used; NULL: none. A live process goes on running, so its memory is
+ * PROVENANCE_STALE. `ret` must not be moved. On failure it is already closed. Errors: no such
  * process or file, not permitted (the message says the cure). */
 int stopped_process_open(const char *target, const struct dso_options *options,
-                         struct stopped_process *ret, struct error *err);
+                         const struct session_options *session, struct stopped_process *ret,
+                         struct error *err);
 void stopped_process_close(struct stopped_process *s);
 
 /* Get the command's name of a thread. A core has only that of the process. Empty: not known. */

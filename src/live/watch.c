@@ -2,6 +2,7 @@
 /* The table of watches. See watch.h. */
 #include "live/watch.h"
 
+#include "live/runtime_files.h"
 #include "live/runtime_watch.h"
 #include "live/v8_watch.h"
 #include "unwind/luajit/runtime.h"
@@ -27,16 +28,27 @@ struct watches {
     struct {
         const struct watch_kind *kind; /* NULL: none */
         void *all;
-    } of[RUNTIMES_MAX]; /* in the order of the table of runtimes */
+    } of[RUNTIMES_MAX + 1]; /* in the order of the table of runtimes; then of generated code */
 };
+
+/* Processes with these runtimes make code, too, which the runtimes' own walks read. */
+static bool makes_code(unsigned holds)
+{
+    return holds & (holds_bit(&luajit_runtime) | holds_bit(&v8_runtime));
+}
+
+static bool wants(size_t i, unsigned holds)
+{
+    return i < nr_runtimes ? holds >> i & 1 : holds & HOLDS_GENERATED && !makes_code(holds);
+}
 
 struct watches *watches_create(const struct watch_means *means)
 {
     struct watches *w = calloc(1, sizeof(*w));
-    for (size_t i = 0; w && i < nr_runtimes; i++) {
+    for (size_t i = 0; w && i <= nr_runtimes; i++) {
         struct watch_means own = *means;
-        own.runtime = runtimes[i];
-        w->of[i].kind = kind_of(runtimes[i]);
+        own.runtime = i < nr_runtimes ? runtimes[i] : NULL;
+        w->of[i].kind = kind_of(own.runtime);
         if (!w->of[i].kind || (w->of[i].all = w->of[i].kind->create(&own)))
             continue;
         watches_free(w);
@@ -47,7 +59,7 @@ struct watches *watches_create(const struct watch_means *means)
 
 void watches_free(struct watches *w)
 {
-    for (size_t i = 0; w && i < nr_runtimes; i++) {
+    for (size_t i = 0; w && i <= nr_runtimes; i++) {
         if (w->of[i].all)
             w->of[i].kind->free(w->of[i].all);
     }
@@ -57,9 +69,9 @@ void watches_free(struct watches *w)
 int watches_sample(struct watches *w, const struct sample *s, const struct vmstack *copy,
                    unsigned holds, uint64_t age, struct error *err)
 {
-    for (size_t i = 0; i < nr_runtimes; i++) {
+    for (size_t i = 0; i <= nr_runtimes; i++) {
         const struct watch_kind *kind = w->of[i].kind;
-        if (kind && holds >> i & 1 && age <= kind->late &&
+        if (kind && wants(i, holds) && age <= kind->late &&
             kind->sample(w->of[i].all, s, copy, err) < 0)
             return -1;
     }
@@ -68,7 +80,7 @@ int watches_sample(struct watches *w, const struct sample *s, const struct vmsta
 
 void watches_mapped(struct watches *w, uint32_t pid)
 {
-    for (size_t i = 0; i < nr_runtimes; i++) {
+    for (size_t i = 0; i <= nr_runtimes; i++) {
         if (w->of[i].kind)
             w->of[i].kind->mapped(w->of[i].all, pid);
     }
@@ -76,7 +88,7 @@ void watches_mapped(struct watches *w, uint32_t pid)
 
 void watches_mapped_file(struct watches *w, uint32_t pid)
 {
-    for (size_t i = 0; i < nr_runtimes; i++) {
+    for (size_t i = 0; i <= nr_runtimes; i++) {
         if (w->of[i].kind && w->of[i].kind->mapped_file)
             w->of[i].kind->mapped_file(w->of[i].all, pid);
     }
@@ -84,7 +96,7 @@ void watches_mapped_file(struct watches *w, uint32_t pid)
 
 int watches_end(struct watches *w, uint32_t pid, struct error *err)
 {
-    for (size_t i = 0; i < nr_runtimes; i++) {
+    for (size_t i = 0; i <= nr_runtimes; i++) {
         if (w->of[i].kind && w->of[i].kind->end(w->of[i].all, pid, err) < 0)
             return -1;
     }
@@ -93,7 +105,7 @@ int watches_end(struct watches *w, uint32_t pid, struct error *err)
 
 int watches_pass(struct watches *w, size_t budget, struct error *err)
 {
-    for (size_t i = 0; i < nr_runtimes; i++) {
+    for (size_t i = 0; i <= nr_runtimes; i++) {
         if (w->of[i].kind && w->of[i].kind->pass(w->of[i].all, budget, err) < 0)
             return -1;
     }
@@ -102,7 +114,7 @@ int watches_pass(struct watches *w, size_t budget, struct error *err)
 
 int watches_flush(struct watches *w, struct error *err)
 {
-    for (size_t i = 0; i < nr_runtimes; i++) {
+    for (size_t i = 0; i <= nr_runtimes; i++) {
         if (w->of[i].kind && w->of[i].kind->flush(w->of[i].all, err) < 0)
             return -1;
     }
@@ -111,7 +123,7 @@ int watches_flush(struct watches *w, struct error *err)
 
 void watches_rewrite(struct watches *w)
 {
-    for (size_t i = 0; i < nr_runtimes; i++) {
+    for (size_t i = 0; i <= nr_runtimes; i++) {
         if (w->of[i].kind)
             w->of[i].kind->rewrite(w->of[i].all);
     }

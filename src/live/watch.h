@@ -16,7 +16,7 @@
 
 /* What a watch works with; outlives it. */
 struct watch_means {
-    const struct runtime *runtime;
+    const struct runtime *runtime; /* NULL: none; generated code is kept */
     struct dsos *dsos;
     struct unwinder *unwinder;
     struct log_sink sink;

@@ -205,11 +205,12 @@ static bool list_variables(struct backtrace *b, const struct backtrace_thread *t
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* "NAME PID/TID", as the head line of ljperf script. A core does not know names of threads. */
+/* "NAME PID/TID", as the head line of ljperf script. A core does not know names of threads: there
+ * it is the process's. */
 static void put_head(struct backtrace *b, const struct backtrace_thread *t)
 {
     struct text *out = &b->out;
-    if (b->process->process && *t->name) {
+    if (*t->name) {
         text_name(out, t->name);
         text_char(out, ' ');
     } else {
@@ -403,6 +404,7 @@ struct variable_places *backtrace_places(struct backtrace *b)
 
 struct backtrace_options backtrace_options_default(void)
 {
-    return (struct backtrace_options){.fields = FIELD_CALLCHAIN_DEFAULTS,
+    return (struct backtrace_options){.fields = FIELD_CALLCHAIN_DEFAULTS | FIELD_SRCLINE |
+                                                FIELD_KNOWN_LINE,
                                       .wanted = variables_wanted_default()};
 }

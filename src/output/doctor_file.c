@@ -266,9 +266,10 @@ static void put_recording(struct diagnosis *d)
     put_field(d->out, "clock", clock_name(pd));
     for (size_t i = 0; i < perfdata_nr_events(pd); i++)
         put_event(d, i);
-    text_printf(d->out, "  lost           %" PRIu64 " events, %" PRIu64 " samples\n",
-                loss->events_lost, loss->samples_lost);
-    if (loss->events_lost || loss->samples_lost)
+    text_string(d->out, "  lost           ");
+    bool lost = loss_put(d->out, loss);
+    text_string(d->out, lost ? "\n" : "nothing\n");
+    if (lost)
         advise(
             d,
             "perf lost data while recording; record with a larger buffer (-m 16M), a lower -F or "
@@ -488,7 +489,7 @@ static const char *lack_of(struct diagnosis *d, struct dso *dso)
                "--symfs");
         return problem;
     }
-    if (dso->kind == DSO_FILE && !dso_cfi(dso))
+    if (dso->kind == DSO_FILE && !cfi_has_rules(dso_cfi(dso)))
         return "no unwind information";
     if (dso->kind == DSO_FILE && !elf_image_section(dso_debug_image(dso), ".symtab", &section)) {
         advise(d,

@@ -172,7 +172,7 @@ int doctor_vm(const char *target, const struct dso_options *options, struct text
     *found = false;
     if (!live && !is_core(target))
         return put_file(out, target, options, found, err);
-    if (stopped_process_open(target, options, &process, err))
+    if (stopped_process_open(target, options, NULL, &process, err))
         return -1;
     struct view v = {&process, {.layers = process.layers, .nr_layers = process.nr_layers}};
     int failed = put_process(out, &v, found, err);

@@ -51,9 +51,10 @@ enum script_field {
     FIELD_PHYS_ADDR = 1 << 15,
     FIELD_MISC = 1 << 16,
     FIELD_UREGS = 1 << 17,
-    FIELD_UNWIND = 1 << 18,   /* ljperf's own: how the stack ended */
-    FIELD_CALLNAME = 1 << 19, /* ljperf's own: the caller's name for a managed function */
-    FIELD_SAMPLE = 1 << 20,   /* ljperf's own: the sample's number, for ljperf explain */
+    FIELD_UNWIND = 1 << 18,     /* ljperf's own: how the stack ended */
+    FIELD_CALLNAME = 1 << 19,   /* ljperf's own: the caller's name for a managed function */
+    FIELD_SAMPLE = 1 << 20,     /* ljperf's own: the sample's number, for ljperf explain */
+    FIELD_KNOWN_LINE = 1 << 21, /* with SRCLINE: nothing where no line is known */
     FIELD_CALLCHAIN_DEFAULTS = FIELD_IP | FIELD_SYM | FIELD_SYMOFF | FIELD_DSO,
 };
 
@@ -103,5 +104,10 @@ struct fold_options {
 };
 int fold_print(const struct stacks *s, const struct fold_options *options, FILE *out,
                struct error *err);
+
+/* Append what was lost while recording: "3 samples and 2 records of mappings and processes".
+ * Returns false, and appends nothing, if nothing was. */
+struct perfdata_loss;
+bool loss_put(struct text *t, const struct perfdata_loss *l);
 
 #endif

@@ -370,14 +370,14 @@ static void put_frame(struct text *t, const struct named_frame *n, const struct 
     if ((fields & FIELD_SYM) && managed)
         put_managed_symbol(t, n->symbol);
     else if (fields & FIELD_SYM)
-        put_symbol(t, n->symbol, n->offset, fields);
+        put_symbol(t, n->by_place ? NULL : n->symbol, n->offset, fields); /* as perf */
     if (fields & FIELD_DSO)
         put_module(t, n->module);
     if (managed)
         put_managed_note(t, f, fields);
     else
         put_annotation(t, f);
-    if (fields & FIELD_SRCLINE)
+    if (fields & FIELD_SRCLINE && (n->file || !(fields & FIELD_KNOWN_LINE)))
         put_srcline(t, n, n->file, n->line);
     text_char(t, '\n');
 }
@@ -667,7 +667,7 @@ static int put_single(struct script_worker *w, const struct replay_sample *s, ui
     if ((fields & FIELD_SYM) && s->nr_frames && frame_is_managed(&s->frames[0]))
         put_managed_symbol(&w->out, n.symbol);
     else if (fields & FIELD_SYM)
-        put_symbol(&w->out, n.symbol, n.offset, fields);
+        put_symbol(&w->out, n.by_place ? NULL : n.symbol, n.offset, fields);
     if (fields & FIELD_DSO)
         put_module(&w->out, n.module);
     if (fields & FIELD_SRCLINE)

@@ -3,6 +3,8 @@
 #include "record/record.h"
 #include "record/capture.h"
 #include "record/output.h"
+#include "record/target.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -59,6 +61,29 @@ void capture_say(struct capture *c, bool detail, const char *fmt, ...)
 static bool frequency_cut(const struct capture *c)
 {
     return !c->o->max_frequency && !c->o->period && c->events.frequency < c->o->frequency;
+}
+
+/* Servers have workers: whoever names the master of them mostly means them, too. */
+static int say_children(struct capture *c, struct error *err)
+{
+    enum { SHOWN = 64 };
+    pid_vec children = {0};
+    struct text list = {0};
+    if (!c->o->pids.nr)
+        return 0;
+    int failed = tasks_children(&c->pids, &children, err);
+    for (size_t i = 0; i < c->pids.nr + children.nr && i < SHOWN; i++)
+        text_printf(&list, "%s%d", i ? "," : "",
+                    (int)(i < c->pids.nr ? c->pids.at[i] : children.at[i - c->pids.nr]));
+    if (children.nr && !failed)
+        capture_say(c, false,
+                    "%zu children of what is recorded run already and are not recorded; to record "
+                    "them, too: -p %.*s%s",
+                    children.nr, (int)list.size, list.at,
+                    c->pids.nr + children.nr > SHOWN ? ",..." : "");
+    text_free(&list);
+    vec_free(&children);
+    return failed;
 }
 
 static void say_fallbacks(struct capture *c)
@@ -366,6 +391,8 @@ static int record_all(struct capture *c, struct error *err)
     if (open_events(c, err) < 0)
         return -1;
     say_fallbacks(c);
+    if (say_children(c, err) < 0)
+        return -1;
     if (check_frequency(c, err) < 0 || be_realtime(c, err) < 0)
         return -1;
     c->polls = calloc(c->events.rings.nr + 1, sizeof(*c->polls));
@@ -474,8 +501,7 @@ int record_run(struct record_options *o, const struct capture_hooks *hooks, reco
     }
     int r = record_all(c, err);
     finish_file(c, &r, err);
-    if (!ret->lost)
-        ret->lost = c->lost_records;
+    ret->events_lost = c->lost_records;
     ret->has_child = c->child.pid > 0;
     if (c->nobody_left && c->on_exec)
         await_unseen(c);

@@ -114,8 +114,9 @@ struct record_outcome {
     char *path;     /* of the last file; NULL: none was begun */
     uint64_t bytes; /* of all files */
     uint64_t samples;
-    /* Samples and map records (the kernel counts both) that found no room in a ring. */
-    uint64_t lost;
+    /* What found no room in a ring: of events that sample, of the others, and both as the LOST
+     * records tell (kernels before 6.0 tell only these). */
+    uint64_t samples_lost, records_lost, events_lost;
     uint64_t throttled; /* times the kernel throttled an event */
     uint64_t bad;       /* samples whose fields do not fit their size: written unchanged */
     uint64_t woken;     /* times the rings woke the recorder */

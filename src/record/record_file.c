@@ -140,8 +140,7 @@ static int put_lost(struct capture *c, struct error *err)
                .id = c->events.at[i].pub.ids[0]};
         if (!r.lost)
             continue;
-        if (c->events.at[i].samples)
-            c->out->lost += r.lost;
+        *(c->events.at[i].samples ? &c->out->samples_lost : &c->out->records_lost) += r.lost;
         if (capture_put(c, &r, sizeof(r), err) < 0)
             return -1;
     }

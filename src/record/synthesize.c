@@ -46,42 +46,64 @@ void id_cache_free(struct id_cache *c)
     free(c);
 }
 
+/* Get a path that leads to a mapped file by now: below the process's root, at its place, or, if it
+ * was deleted or replaced, the kernel's own link to it. Returns false if none does. `gone`: only
+ * the link does. */
+static bool find_file(const struct synth_map *m, char *path, size_t size, bool *gone)
+{
+    struct stat st;
+    *gone = false;
+    snprintf(path, size, "/proc/%d/root%s", (int)m->pid, m->name);
+    if (stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode))
+        return true;
+    snprintf(path, size, "%s", m->name);
+    if (stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode))
+        return true;
+    *gone = true;
+    snprintf(path, size, "/proc/%d/exe", (int)m->pid);
+    if (stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode))
+        return true;
+    snprintf(path, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)m->pid, m->start,
+             m->start + m->size);
+    return stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode);
+}
+
 /* Read the build id of a mapped file; size 0: it has none. Returns false if the file cannot be read
- * through this process, or if the path leads to another file by now. */
-static bool build_id_read(pid_t pid, const char *name, uint64_t ino, struct build_id *ret)
+ * through this process. A file that is gone from its place is kept: nobody finds it when the
+ * process has ended. */
+static bool build_id_read(const struct synth_map *m, struct build_id *ret)
 {
     char path[4096 + 32];
-    struct stat st;
     struct elf_image *image;
     struct error err;
+    bool gone;
     *ret = (struct build_id){0};
-    snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, name);
-    const char *use = stat(path, &st) == 0 ? path : name;
-    if ((use == name && stat(name, &st) < 0) || st.st_ino != ino || !S_ISREG(st.st_mode))
+    if (!find_file(m, path, sizeof(path), &gone))
         return false;
-    if (elf_image_open(use, &image, &err) < 0)
+    if (elf_image_open(path, &image, &err) < 0)
         return err.kind == ERROR_FORMAT; /* no ELF file */
     *ret = image->build_id;
     elf_image_free(image);
+    if (gone && ret->size)
+        (void)dso_keep_copy(path, ret);
     return true;
 }
 
-static struct build_id build_id_of_map(const struct synthesis *s, pid_t pid, const char *name,
-                                       uint64_t dev, uint64_t ino)
+static struct build_id build_id_of_map(const struct synthesis *s, const struct synth_map *m)
 {
     struct id_cache *c = s->cache;
     struct build_id id;
-    if (!ino || name[0] != '/')
+    uint64_t dev = (uint64_t)m->maj << 32 | m->min;
+    if (!m->ino || m->name[0] != '/')
         return (struct build_id){0};
-    uint64_t hash = hash_combine(hash_u64(dev), ino);
+    uint64_t hash = hash_combine(hash_u64(dev), m->ino);
     uint32_t n = hash_table_find(&c->table, hash, i,
-                                 c->entries.at[i].dev == dev && c->entries.at[i].ino == ino);
+                                 c->entries.at[i].dev == dev && c->entries.at[i].ino == m->ino);
     if (n != HASH_TABLE_NONE)
         return c->entries.at[n].id;
     if (c->entries.nr >= CACHE_MAX)
         return (struct build_id){0};
-    if (build_id_read(pid, name, ino, &id) &&
-        vec_push(&c->entries, (struct id_entry){dev, ino, id}) &&
+    if (build_id_read(m, &id) && vec_push(&c->entries, (struct id_entry){dev, m->ino, id}) &&
         !hash_table_add(&c->table, hash, c->entries.nr - 1))
         c->entries.nr--;
     return id;
@@ -169,7 +191,7 @@ static int synthesize_maps(const struct synthesis *s, pid_t pid, struct error *e
         if (!map_parse(s, line, &m))
             continue;
         if (s->build_ids && s->cache)
-            m.build_id = build_id_of_map(s, pid, m.name, (uint64_t)m.maj << 32 | m.min, m.ino);
+            m.build_id = build_id_of_map(s, &m);
         r = synthesize_map(s, &m, err);
     }
     free(line);

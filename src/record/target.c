@@ -237,3 +237,41 @@ bool tasks_of_others(const pid_vec *pids)
     }
     return false;
 }
+
+static bool has_pid(const pid_vec *v, pid_t pid)
+{
+    vec_foreach (p, v)
+        if (*p == pid)
+            return true;
+    return false;
+}
+
+/* Append the children that a process's threads have made (proc(5): /proc/PID/task/TID/children). */
+static bool add_children(pid_t pid, const pid_vec *known, pid_vec *ret)
+{
+    char path[96];
+    pid_vec tids = {0}, pids = {0};
+    bool ok = process_add(pid, &tids, &pids, NULL) >= 0;
+    for (size_t i = 0; i < tids.nr && ok; i++) {
+        int child;
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)tids.at[i]);
+        FILE *f = fopen(path, "re");
+        while (f && ok && fscanf(f, "%d", &child) == 1 && ret->nr < TASKS_MAX)
+            ok = has_pid(known, child) || has_pid(ret, child) || vec_push(ret, child);
+        if (f)
+            fclose(f);
+    }
+    vec_free(&tids);
+    vec_free(&pids);
+    return ok;
+}
+
+int tasks_children(const pid_vec *pids, pid_vec *ret, struct error *err)
+{
+    bool ok = true;
+    vec_foreach (pid, pids)
+        ok = ok && add_children(*pid, pids, ret);
+    for (size_t i = 0; i < ret->nr && ok; i++)
+        ok = add_children(ret->at[i], pids, ret);
+    return ok ? 0 : error_no_memory(err);
+}
