@@ -146,7 +146,7 @@ static uint32_t name_v8(struct diff *d, const char *symbol, const char *source)
 
 uint32_t diff_name_function(struct diff *d, const struct function *f)
 {
-    if (!f->symbol)
+    if (!f->symbol || f->by_place) /* another build has its functions elsewhere */
         return name_unknown(d, f);
     const char *source = diff_source(f);
     struct diff_name n = {.kernel = function_is_kernel(f)};

@@ -166,7 +166,8 @@ static int push_source(struct collector *c, const struct named_frame *n, const s
                           .module = n->module,
                           .kind = f->kind,
                           .tier = f->tier,
-                          .inlined = inlined};
+                          .inlined = inlined,
+                          .by_place = n->by_place && !inlined};
     if (o->by_line) {
         fn.file = file;
         fn.line = line;

@@ -22,6 +22,7 @@ struct function {
     uint8_t kind;   /* enum frame_kind */
     uint8_t tier;   /* enum frame_tier; of managed frames only with by_tier, else 0 */
     bool inlined;   /* of managed frames only with by_tier, else false */
+    bool by_place;  /* no symbol names it: `symbol` says where in its file it begins */
     uint16_t trace; /* LuaJIT's number of the trace that it ran in, with by_trace; else 0 */
     /* With by_address, the address of an unknown function; with by_start, the start of a known one
      * (generated code has none: it comes and goes); else 0. */

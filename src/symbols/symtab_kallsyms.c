@@ -79,6 +79,19 @@ bool symtab_kallsyms_symbol(struct symtab *t, const struct sort_key *k, struct s
     return true;
 }
 
+/* The running kernel is elsewhere than the recorded one was. After a boot that may be the same
+ * kernel at another address, or another kernel of the same release: only a build id tells. Symbols
+ * that the user gave are the user's word. */
+static bool is_recorded_kernel(struct dso *dso)
+{
+    if (dso->build_id.size || !dso_kallsyms_in_order(dso))
+        return true;
+    dso_note_problem(dso, "the running kernel is at another address than the recorded one, and no "
+                          "build id was recorded that shows them to be the same; use --kallsyms or "
+                          "--vmlinux");
+    return false;
+}
+
 void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_files *files,
                           bool in_order)
 {
@@ -92,6 +105,8 @@ void symtab_load_kallsyms(struct symtab *t, struct dso *dso, struct kallsyms_fil
     if (kernel && dso_reference(dso, &reference, &recorded)) {
         uint64_t here = kallsyms_address(t->text, reference);
         bias = here ? recorded - here : 0;
+        if (bias && !is_recorded_kernel(dso))
+            return;
     }
     if (kernel && in_order && dso_kallsyms_in_order(dso) && symtab_order_kallsyms(t, bias))
         return;
