@@ -226,7 +226,7 @@ static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *sta
                        .stack_size = stack_size,
                        .layers = &layer,
                        .nr_layers = 1},
-            .code = {lookup, t},
+            .code = {.lookup = lookup, .context = t},
             .max_frames = MAX_FRAMES,
         };
         first.frames.nr = second.frames.nr = 0;

@@ -141,7 +141,7 @@ static void walk(struct unwinder *u, struct totals *t)
                                      .namer = tree_namer()};
     struct walker walker = luajit_walker(&process);
     struct unwind_input in = {.memory = {.layers = &process_layer, .nr_layers = 1},
-                              .code = {lookup, NULL},
+                              .code = {.lookup = lookup, .context = NULL},
                               .max_frames = TREE_FRAMES,
                               .walker = &walker};
     struct unwind_stack stack = {0};

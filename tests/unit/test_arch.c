@@ -231,7 +231,7 @@ static int setup(void **state)
                    .stack_size = sizeof(t->stack),
                    .layers = &t->layer,
                    .nr_layers = 1},
-        .code = {lookup, t},
+        .code = {.lookup = lookup, .context = t},
         .max_frames = 32,
     };
     *state = t;

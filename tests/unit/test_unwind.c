@@ -148,7 +148,7 @@ static int setup(void **state)
                    .stack_size = sizeof(t->stack),
                    .layers = &t->layer,
                    .nr_layers = 1},
-        .code = {lookup, t},
+        .code = {.lookup = lookup, .context = t},
         .max_frames = 32,
     };
     for (int i = 0; i < 4; i++)
@@ -718,8 +718,8 @@ static void prologue(void **state)
                         called(t, START + 0x25)};
     memcpy(t->stack, stack, sizeof(stack));
     t->in.registers.value[DWARF_RBP] = slot(2);
-    memcpy(t->code[1] + 0x1f, "\x90\x55\x48\x89\xe5\x90\xc3",
-           7); /* push rbp; mov rsp,rbp; nop; ret */
+    memcpy(t->code[1] + 0x1f, "\x90\x55\x48\x89\xe5\x90\xc9\xc3",
+           8); /* push rbp; mov rsp,rbp; nop; leave; ret */
     walk(t, JIT + 0x20);
     expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x20), PC(START + 5));
     walk(t, JIT + 0x21);
@@ -727,8 +727,8 @@ static void prologue(void **state)
     assert_int_equal(t->out.registers.value[DWARF_RBP], START + 5); /* what was pushed */
     walk(t, JIT + 0x24);
     expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x24), PC(START + 0x25));
-    walk(t, JIT + 0x25);
-    expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x25), PC(START + 5));
+    walk(t, JIT + 0x26);
+    expect_frames(t, STACK_COMPLETE, 2, PC(JIT + 0x26), PC(START + 5));
     walk(t, JIT); /* the first instruction of a function */
     expect_frames(t, STACK_COMPLETE, 2, PC(JIT), PC(START + 5));
 }

@@ -33,6 +33,7 @@ struct explorer {
     /* The explored code's machine and memory. */
     struct walk *walk;
     enum provenance provenance;
+    struct way_cache *cache;
 };
 
 struct explorer *explorer_of(struct walk *w)
@@ -44,7 +45,14 @@ struct explorer *explorer_of(struct walk *w)
 
 void explorer_free(struct explorer *e)
 {
+    if (e)
+        free(e->cache);
     free(e);
+}
+
+struct way_cache **explorer_cache(struct explorer *e)
+{
+    return &e->cache;
 }
 
 static void copy(const struct arch *arch, struct execution *to, const struct execution *from)

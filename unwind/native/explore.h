@@ -33,6 +33,9 @@ enum explored {
 /* Returns the walk's explorer, made at the first call; NULL: memory is out. */
 struct explorer *explorer_of(struct walk *w);
 void explorer_free(struct explorer *e); /* may be NULL */
+/* Returns the place for what walk_instructions.c remembers; it is freed with the explorer. */
+struct way_cache;
+struct way_cache **explorer_cache(struct explorer *e);
 
 /* Follow the code from `pc` on, for at most *left instructions, which is reduced by those followed.
  * `provenance` is raised to that of the code's bytes. */

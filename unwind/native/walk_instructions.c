@@ -11,7 +11,10 @@
  * whose call leads to the pc with the stack as deep as found. Otherwise it is a guess.
  */
 #include "unwind/native/explore.h"
+#include "base/hash.h"
 #include "unwind/trace.h"
+
+#include <stdlib.h>
 
 enum {
     FORWARD_MAX = 1500,  /* instructions from the pc to returns */
@@ -24,8 +27,15 @@ enum {
 
 enum grade { GRADE_NONE, GRADE_GUESS, GRADE_PROVEN };
 
+/* Where a frame's caller has its registers, relative to the registers at the pc. */
+struct way {
+    bool constant; /* true of all stacks, not of this thread's memory alone */
+    struct held sp, pc, saved[ARCH_SAVED_MAX];
+};
+
 /* A way out of the frame: the caller's registers. */
 struct way_out {
+    struct way way;
     enum grade grade;
     uint64_t slot;  /* address of the return address */
     uint64_t entry; /* of the function whose call proves it; 0: other things do */
@@ -134,37 +144,62 @@ static enum explored follow_from(struct search *s, uint64_t entry, struct reache
     return got;
 }
 
-/* The caller's registers, by the way from the entry: what was not changed, and what was saved. */
-static bool leave_backward(struct search *s, const struct reached *to, struct way_out *ret)
+/* Get the way out by the way from the entry: what was not changed, and what was saved. */
+static bool way_backward(const struct search *s, const struct reached *to, struct way *ret)
+{
+    const struct walk *w = s->w;
+    const struct arch_registers *r = &w->arch->reg;
+    const struct execution *x = &to->at;
+    int64_t entry = (int64_t)(to->sp - walk_sp(w));
+    if (entry != (int32_t)entry)
+        return false;
+    *ret = (struct way){.constant = true,
+                        .sp = {.kind = HELD_REGISTER, .reg = r->sp, .add = entry + 8},
+                        .pc = {.kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)entry}};
+    for (unsigned i = 0; i < r->nr_saved; i++) {
+        const struct held *v = &x->reg[r->saved[i]];
+        bool kept = v->kind == HELD_REGISTER && v->reg == r->saved[i] && !v->add;
+        ret->saved[i].kind = HELD_UNKNOWN;
+        if (kept)
+            ret->saved[i] = *v;
+        for (unsigned k = 0; k < x->nr_stored && !kept; k++) {
+            const struct stored *at = &x->stored[k];
+            if (at->reg == r->sp && at->value.kind == HELD_REGISTER && !at->value.add &&
+                at->value.reg == r->saved[i])
+                ret->saved[i] = (struct held){
+                    .kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)entry + at->at};
+        }
+    }
+    return true;
+}
+
+/* Get the caller's registers. Returns false if the way leads to no caller. */
+static bool leave(struct search *s, struct way_out *ret)
 {
     struct walk *w = s->w;
     const struct arch_registers *r = &w->arch->reg;
-    const struct execution *x = &to->at;
+    const struct way *way = &ret->way;
     ret->provenance = w->provenance > s->provenance ? w->provenance : s->provenance;
-    ret->slot = to->sp;
-    ret->known = REG_BIT(r->pc) | REG_BIT(r->sp);
-    ret->value[r->sp] = to->sp + 8;
-    if (!memory_read_slot(&w->in->memory, to->sp, &ret->value[r->pc], &ret->provenance))
+    if ((way->pc.kind != HELD_SLOT && way->pc.kind != HELD_NUMBER) ||
+        !resolve(w, way->sp, &ret->value[r->sp], &ret->provenance) ||
+        ret->value[r->sp] <= walk_sp(w) ||
+        !resolve(w, way->pc, &ret->value[r->pc], &ret->provenance) || !ret->value[r->pc])
         return false;
+    ret->slot = ret->value[r->sp] - 8;
+    ret->known = REG_BIT(r->pc) | REG_BIT(r->sp);
     for (unsigned i = 0; i < r->nr_saved; i++) {
         unsigned reg = r->saved[i];
-        const struct held *v = &x->reg[reg];
-        if (v->kind == HELD_REGISTER && v->reg == reg && !v->add && w->known & REG_BIT(reg)) {
-            ret->value[reg] = w->value[reg];
-            ret->known |= REG_BIT(reg);
-        }
-    }
-    for (unsigned i = 0; i < x->nr_stored; i++) {
-        const struct stored *at = &x->stored[i];
-        unsigned reg = at->value.reg;
-        if (at->reg != r->sp || at->value.kind != HELD_REGISTER || at->value.add ||
-            !(r->callee_saved & REG_BIT(reg)))
-            continue;
-        if (memory_read_slot(&w->in->memory, to->sp + (uint64_t)(int64_t)at->at, &ret->value[reg],
-                             &ret->provenance))
+        if (resolve(w, way->saved[i], &ret->value[reg], &ret->provenance))
             ret->known |= REG_BIT(reg);
     }
     return true;
+}
+
+/* The same by a way from the entry. */
+static bool leave_backward(struct search *s, const struct reached *to)
+{
+    s->best.entry = 0;
+    return way_backward(s, to, &s->best.way) && leave(s, &s->best);
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -250,27 +285,13 @@ static enum grade judge(struct search *s, struct way_out *found, bool unsure)
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* Get the caller's registers on a way that has returned. */
-static bool leave_forward(struct search *s, const struct execution *x, struct way_out *ret)
+/* Get the way out where the code has returned. */
+static struct way way_forward(const struct arch_registers *r, const struct execution *x)
 {
-    struct walk *w = s->w;
-    const struct arch_registers *r = &w->arch->reg;
-    const struct held *pc = &x->reg[r->pc];
-    ret->provenance = w->provenance > s->provenance ? w->provenance : s->provenance;
-    ret->known = 0;
-    if ((pc->kind != HELD_SLOT && pc->kind != HELD_NUMBER) ||
-        !resolve(w, x->reg[r->sp], &ret->value[r->sp], &ret->provenance) ||
-        ret->value[r->sp] <= walk_sp(w) || !resolve(w, *pc, &ret->value[r->pc], &ret->provenance) ||
-        !ret->value[r->pc])
-        return false;
-    ret->slot = ret->value[r->sp] - 8;
-    for (unsigned i = 0; i < r->nr_saved; i++) {
-        unsigned reg = r->saved[i];
-        if (resolve(w, x->reg[reg], &ret->value[reg], &ret->provenance))
-            ret->known |= REG_BIT(reg);
-    }
-    ret->known |= REG_BIT(r->pc) | REG_BIT(r->sp);
-    return true;
+    struct way way = {.constant = !x->has_read, .sp = x->reg[r->sp], .pc = x->reg[r->pc]};
+    for (unsigned i = 0; i < r->nr_saved; i++)
+        way.saved[i] = x->reg[r->saved[i]];
+    return way;
 }
 
 /* The ways that return. The explorer goes on only after this, so `found` is judged later. */
@@ -293,7 +314,8 @@ static bool look_forward(void *context, const struct execution *x)
 {
     struct returns *r = context;
     struct way_out *out = &r->at[r->nr].out;
-    if (!leave_forward(r->s, x, out) ||
+    out->way = way_forward(&r->s->w->arch->reg, x);
+    if (!leave(r->s, out) ||
         !walk_is_return_address(r->s->w, out->value[r->s->w->arch->reg.pc], false))
         return false;
     for (unsigned i = 0; i < r->nr; i++) {
@@ -345,6 +367,68 @@ static void search_forward(struct search *s)
     }
 }
 
+/* ---- ways that are known ------------------------------------------------------------------- */
+
+/* Ways that were proven, by the pc and the caller's pc. A program comes to the same places again and
+ * again. As a module's bytes never change, neither does a way. */
+enum { WAY_BITS = 10 };
+struct way_cache {
+    struct {
+        uint64_t pc, caller; /* keys; 0: free */
+        struct way way;
+    } at[1 << WAY_BITS];
+};
+
+/* Returns the key of an address in a file's code, as those of rules; 0: it has none. */
+static uint64_t key_of(struct walk *w, uint64_t pc)
+{
+    const struct code *code = &walk_code(w, pc)->code;
+    uint64_t offset = pc - code->bias;
+    if (code->owner != CODE_ELF || !code->cfi_id || code->cfi_id >> KEY_ID_BITS ||
+        offset >> KEY_OFFSET_BITS)
+        return 0;
+    return ((uint64_t)code->cfi_id << KEY_OFFSET_BITS | offset) << 1;
+}
+
+/* Returns the place of the ways from this pc; NULL: it has no key, or memory is out. */
+static struct way_cache *ways_of(struct search *s, uint64_t *key, size_t *at)
+{
+    struct way_cache **cache = explorer_cache(s->e);
+    *key = key_of(s->w, walk_pc(s->w) - !walk_is_at_pc(s->w));
+    *key |= *key && walk_is_at_pc(s->w);
+    *at = hash_u64(*key) >> (64 - WAY_BITS);
+    if (*key && !*cache)
+        *cache = calloc(1, sizeof(**cache));
+    return *key ? *cache : NULL;
+}
+
+static bool by_known_way(struct search *s)
+{
+    uint64_t key;
+    size_t at;
+    const struct way_cache *ways = ways_of(s, &key, &at);
+    if (!ways || ways->at[at].pc != key)
+        return false;
+    s->best.way = ways->at[at].way;
+    if (!leave(s, &s->best) ||
+        key_of(s->w, s->best.value[s->w->arch->reg.pc] - 1) != ways->at[at].caller)
+        return false;
+    s->best.grade = GRADE_PROVEN;
+    return true;
+}
+
+static void keep_way(struct search *s)
+{
+    uint64_t key, caller = key_of(s->w, s->best.value[s->w->arch->reg.pc] - 1);
+    size_t at;
+    struct way_cache *ways = s->best.way.constant && caller ? ways_of(s, &key, &at) : NULL;
+    if (!ways)
+        return;
+    ways->at[at].pc = key;
+    ways->at[at].caller = caller;
+    ways->at[at].way = s->best.way;
+}
+
 /* ---- steps --------------------------------------------------------------------------------- */
 
 static bool begin(struct search *s, struct walk *w, const struct code *code)
@@ -384,6 +468,8 @@ static enum step_result take(struct search *s, const char *text)
             "is on the way, which may not return, and no call is known to lead here",
             best->slot);
     }
+    if (best->grade == GRADE_PROVEN)
+        keep_way(s);
     memcpy(w->value, best->value, sizeof(w->value));
     w->known = best->known & r->survives;
     return STEP_OK;
@@ -394,7 +480,7 @@ static bool by_function(struct search *s)
 {
     struct reached to = {0};
     if (!s->start || follow_from(s, s->start, &to) != EXPLORED_FOUND ||
-        !leave_backward(s, &to, &s->best) ||
+        !leave_backward(s, &to) ||
         !walk_is_return_address(s->w, s->best.value[s->w->arch->reg.pc], true))
         return false;
     s->best.grade = GRADE_PROVEN;
@@ -420,7 +506,7 @@ static bool by_words(struct search *s, uint64_t end)
             tried = in_vain[j] == entry;
         if (tried)
             continue;
-        if (follow_from(s, entry, &to) == EXPLORED_FOUND && leave_backward(s, &to, &s->best)) {
+        if (follow_from(s, entry, &to) == EXPLORED_FOUND && leave_backward(s, &to)) {
             s->best.grade = GRADE_PROVEN;
             return true;
         }
@@ -447,6 +533,9 @@ enum step_result walk_by_instructions(struct walk *w, const struct code *code)
     struct search s;
     if (!begin(&s, w, &held))
         return STEP_NO;
+    if (TRACE_LIKELY_NULL(w->in->trace) && by_known_way(&s)) /* whoever traces wants the reasons */
+        return take(&s, NULL);
+    s.best.grade = GRADE_NONE;
     search_forward(&s);
     if (s.best.grade == GRADE_PROVEN && s.best.entry)
         look_nearer(&s);
