@@ -153,7 +153,7 @@ $(B)/storm/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/storm.o $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-storms: $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua $(B)/storm/fuzz_lua_discover
+storms: $(B)/storm/fuzz_unwind $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua $(B)/storm/fuzz_lua_discover
 
 # Ten million walks over damaged images of plain Lua (64 an input), with sanitizers.
 storm-lua:

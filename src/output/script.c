@@ -370,7 +370,7 @@ static void put_frame(struct text *t, const struct named_frame *n, const struct 
     if ((fields & FIELD_SYM) && managed)
         put_managed_symbol(t, n->symbol);
     else if (fields & FIELD_SYM)
-        put_symbol(t, n->by_place ? NULL : n->symbol, n->offset, fields); /* as perf */
+        put_symbol(t, n->symbol, n->offset, fields);
     if (fields & FIELD_DSO)
         put_module(t, n->module);
     if (managed)
@@ -667,7 +667,7 @@ static int put_single(struct script_worker *w, const struct replay_sample *s, ui
     if ((fields & FIELD_SYM) && s->nr_frames && frame_is_managed(&s->frames[0]))
         put_managed_symbol(&w->out, n.symbol);
     else if (fields & FIELD_SYM)
-        put_symbol(&w->out, n.by_place ? NULL : n.symbol, n.offset, fields);
+        put_symbol(&w->out, n.symbol, n.offset, fields);
     if (fields & FIELD_DSO)
         put_module(&w->out, n.module);
     if (fields & FIELD_SRCLINE)

@@ -231,7 +231,7 @@ static struct dso *dso_of_file(struct session *s, struct process *p, const struc
     struct dso *dso = dsos_get(s->dsos, DSO_FILE, name, build_id_for(s, mm, name), root);
     if (dso && mm->live_path)
         dso_add_path(dso, mm->live_path);
-    if (dso && s->pd && !mm->build_id.size && mm->ino)
+    if (dso && s->pd && !build_id_for(s, mm, name) && !f->several && mm->ino)
         dso_expect_inode(dso, mm->ino);
     return dso;
 }

@@ -22,6 +22,7 @@ struct target {
     struct cfi *cfi;
     uint32_t id;
     uint8_t choices;
+    uint64_t seed; /* of the code, if it is made of instructions */
 };
 
 static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
@@ -42,16 +43,62 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
     return true;
 }
 
+/* Instructions that move the stack pointer, branch, call and return, so that code without CFI has ways
+ * to be followed. Each fills 8 bytes. A byte 0xfe is a random distance of a jump. */
+static void make_instruction(uint64_t random, uint8_t to[8])
+{
+    static const char *const table[] = {
+        "\x55",                             /* push %rbp */
+        "\x53",                             /* push %rbx */
+        "\x41\x54",                         /* push %r12 */
+        "\x5d",                             /* pop %rbp */
+        "\x5b",                             /* pop %rbx */
+        "\x48\x83\xec\x18",                 /* sub $0x18,%rsp */
+        "\x48\x83\xc4\x18",                 /* add $0x18,%rsp */
+        "\x48\x89\xe5",                     /* mov %rsp,%rbp */
+        "\x48\x8d\x65\xf0",                 /* lea -0x10(%rbp),%rsp */
+        "\xc9\xc3",                         /* leave; ret */
+        "\xc3",                             /* ret */
+        "\xeb\xfe",                         /* jmp */
+        "\x74\xfe",                         /* je */
+        "\xe8\xfe\xff\xff\xff",             /* call */
+        "\xff\xd0",                         /* call *%rax */
+        "\x48\x8b\x64\x24\x08",             /* mov 8(%rsp),%rsp */
+        "\x48\x89\x5c\x24\x08",             /* mov %rbx,8(%rsp) */
+        "\x48\x83\xe4\xf0",                 /* and $-16,%rsp */
+        "\xff\x24\xc5\xfe\x00\x01",         /* jmp *table(,%rax,8), its address is 0x100xx */
+        "\xff\x25\xfe",                     /* jmp *slot(%rip) */
+    };
+    const char *insn = table[random % (sizeof(table) / sizeof(*table))];
+    memset(to, 0x90, 8);
+    memcpy(to, insn, strlen(insn));
+    for (int i = 0; i < 8; i++)
+        to[i] = to[i] == 0xfe ? (uint8_t)(random >> 16) : to[i];
+}
+
+static void make_code(uint64_t seed, uint64_t address, uint8_t *to, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        uint8_t insn[8];
+        make_instruction(hash_u64(seed ^ (address + i) / 8), insn);
+        to[i] = insn[(address + i) % 8];
+    }
+}
+
 /* Code bytes: calls and trampolines, so that the check of a return address can succeed or fail. */
 static bool read_code(void *context, const struct memory_query *q, void *to,
                       struct memory_answer *answer)
 {
     static const uint8_t pattern[16] = {0xe8, 0, 0, 0, 0,    0x48, 0xc7, 0xc0,
                                         0x0f, 0, 0, 0, 0x0f, 0x05, 0xff, 0xd0};
-    (void)context;
+    const struct target *t = context;
     answer->provenance = PROVENANCE_STALE;
     if (q->address - CODE >= CODE_SIZE || CODE + CODE_SIZE - q->address < q->size)
         return false;
+    if (t->seed) {
+        make_code(t->seed, q->address, to, q->size);
+        return true;
+    }
     for (size_t i = 0; i < q->size; i++)
         ((uint8_t *)to)[i] = pattern[(q->address + i) % sizeof(pattern)];
     return true;
@@ -217,7 +264,7 @@ static void walk_contexts(struct target *t, struct cursor *c, const uint8_t *sta
             abort();
     }
     t->id = t->choices & 32 ? id | 1 << 25 : id; /* too large for a cache key */
-    struct memory_layer layer = {.read = read_code};
+    struct memory_layer layer = {.read = read_code, .context = t};
     for (unsigned i = 0; i < CONTEXTS; i++) {
         struct unwind_input in = {
             .registers = random_registers(c, hash_u64(seed + i), stack_size),
@@ -272,7 +319,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t stack_size = cursor_left(&c);
     if (!section)
         return 0;
-    uint8_t *stack = make_stack(c.at, stack_size);
+    uint8_t words[8 * 64];
+    const uint8_t *bytes = c.at;
+    if (t.choices & 16) {
+        t.seed = hash_combine(seed, t.choices) | 1;
+        for (size_t i = 0; i < sizeof(words); i++)
+            words[i] = (uint8_t)hash_u64(t.seed + i);
+        bytes = words;
+        stack_size = sizeof(words);
+    }
+    uint8_t *stack = make_stack(bytes, stack_size);
     if (t.choices & 2) {
         section_size = wrap_programs(section, section_size, wrapped, sizeof(wrapped));
         section = wrapped;
@@ -288,6 +344,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         source.eh_frame_hdr = (struct cfi_section){stack, stack_size, 0x20000};
     if (!(t.choices & 16) && cfi_create(&source, &t.cfi, NULL))
         t.cfi = NULL;
+    const struct cfi_source none = {.arch = &arch_x86_64, .name = "none", .id = 1};
+    if (t.choices & 16 && t.choices & 128 && cfi_create(&none, &t.cfi, NULL))
+        abort();
     walk_contexts(&t, &c, stack, stack_size, seed);
     cfi_free(t.cfi);
     free(stack);

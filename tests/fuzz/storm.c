@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak)); /* not all have it */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { INPUT_MAX = 64 };
@@ -44,7 +44,8 @@ int main(int argc, char **argv)
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL), nr = 0;
     uint64_t most = argc > 3 ? strtoull(argv[3], NULL, 10) : UINT64_MAX;
     uint8_t input[INPUT_MAX];
-    LLVMFuzzerInitialize(&argc, &argv);
+    if (LLVMFuzzerInitialize)
+        LLVMFuzzerInitialize(&argc, &argv);
     signal(SIGABRT, say);
     time_t end = time(NULL) + seconds;
     for (; time(NULL) < end && nr < most; nr++) {

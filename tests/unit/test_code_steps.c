@@ -196,7 +196,7 @@ static void show(const struct stepper *s, const struct registers *r, const char 
 {
     Dl_info info = {0};
     uint64_t pc = r->value[DWARF_RIP];
-    if (s->counts.wrong + s->counts.wrong_registers > SHOWN)
+    if (s->counts.wrong + s->counts.wrong_registers > SHOWN && !getenv("SHOW_ALL"))
         return;
     dladdr((void *)(uintptr_t)pc, &info); /* (the child was forked: its addresses are ours) */
     print_message("%s: pc 0x%lx (%s+0x%lx, %s): 0x%lx, not 0x%lx\n", what, pc,
@@ -218,7 +218,9 @@ static void check_registers(struct stepper *s, const struct registers *r, struct
         if (s->stack.registers.value[reg] == call->saved[i])
             continue;
         s->counts.wrong_registers++;
-        show(s, r, "register", reg, call->saved[i]);
+        char what[32];
+        snprintf(what, sizeof(what), "register %u", reg);
+        show(s, r, what, s->stack.registers.value[reg], call->saved[i]);
     }
     if (s->stack.registers.value[DWARF_RSP] != call->sp)
         show(s, r, "stack pointer", s->stack.registers.value[DWARF_RSP], call->sp);

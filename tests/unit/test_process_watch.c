@@ -223,18 +223,18 @@ static void a_fork_that_is_read_late_changes_nothing(void **state)
     uint64_t before = targets_after_pass(hooks, vc);
     sampled(hooks, luajit); /* its files are known from now on */
     assert_int_equal(targets_after_pass(hooks, vc), before + 1);
-    executed(hooks, luajit, 2000);
+    executed(hooks, luajit, 20000);
     assert_int_equal(targets_after_pass(hooks, vc), before);
     assert_int_equal(process_maps_read(luajit, &maps, NULL), 0);
     vec_foreach (m, &maps.maps)
         if (m->prot & PROT_EXEC && m->inode)
-            mapped(hooks, luajit, m, 3000);
+            mapped(hooks, luajit, m, 30000);
     assert_int_equal(targets_after_pass(hooks, vc), before + 1);
-    forked_at(hooks, getpid(), luajit, 1000);
+    forked_at(hooks, getpid(), luajit, 10000);
     assert_int_equal(targets_after_pass(hooks, vc), before + 1);
-    executed(hooks, luajit, 2000); /* likewise */
+    executed(hooks, luajit, 20000); /* likewise */
     assert_int_equal(targets_after_pass(hooks, vc), before + 1);
-    forked_at(hooks, getpid(), luajit, 9000); /* another process with that id */
+    forked_at(hooks, getpid(), luajit, 90000); /* another process with that id */
     assert_int_equal(targets_after_pass(hooks, vc), before);
     process_maps_free(&maps);
     close(input);

@@ -21,10 +21,11 @@ struct explorer {
     unsigned first, nr;
     struct {
         uint64_t pc;
-        uint64_t run; /* the exploration that was there */
+        uint32_t run; /* the exploration that was there */
+        bool unsure;  /* it came only by unsure ways */
     } visited[VISITED_MAX];
     unsigned nr_visited;
-    uint64_t run;
+    uint32_t run;
     bool left_out; /* some way was not followed */
     /* The last code that was read. */
     uint64_t start;
@@ -64,22 +65,23 @@ static void copy(const struct arch *arch, struct execution *to, const struct exe
 
 /* ---- ways ---------------------------------------------------------------------------------- */
 
-/* Was the instruction followed before? If not, note it. */
-static bool visit(struct explorer *e, uint64_t pc)
+/* Was the instruction followed before, by a way as sure as this one? If not, note it. */
+static bool visit(struct explorer *e, uint64_t pc, bool unsure)
 {
     size_t i = hash_u64(pc) >> (64 - VISITED_BITS);
-    while (e->visited[i].run == e->run) {
-        if (e->visited[i].pc == pc)
-            return true;
+    while (e->visited[i].run == e->run && e->visited[i].pc != pc)
         i = (i + 1) % VISITED_MAX;
-    }
-    if (e->nr_visited == VISITED_MAX / 2) {
+    bool known = e->visited[i].run == e->run;
+    if (known && (unsure || !e->visited[i].unsure))
+        return true;
+    if (!known && e->nr_visited == VISITED_MAX / 2) {
         e->left_out = true;
         return true;
     }
-    e->nr_visited++;
+    e->nr_visited += !known;
     e->visited[i].pc = pc;
     e->visited[i].run = e->run;
+    e->visited[i].unsure = unsure;
     return false;
 }
 
@@ -201,7 +203,10 @@ static bool follow(struct explorer *e, const struct explore_goal *goal, bool *fo
 
 static void begin(struct explorer *e, struct walk *w, uint64_t pc, const struct explore_goal *goal)
 {
-    e->run++;
+    if (++e->run == 0) { /* what is noted would look like this exploration's */
+        memset(e->visited, 0, sizeof(e->visited));
+        e->run = 1;
+    }
     e->nr_visited = 0;
     e->left_out = false;
     e->size = 0; /* it may be of another process */
@@ -227,7 +232,7 @@ enum explored explore(struct explorer *e, struct walk *w, uint64_t pc,
         bool goes_on = true;
         while (goes_on && !found && *left) {
             found = goal->pc && x->pc == goal->pc && goal->look(goal->context, x);
-            goes_on = !found && !visit(e, x->pc) && follow(e, goal, &found);
+            goes_on = !found && !visit(e, x->pc, x->unsure) && follow(e, goal, &found);
             *left -= 1;
         }
     }

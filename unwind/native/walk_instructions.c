@@ -144,7 +144,8 @@ static enum explored follow_from(struct search *s, uint64_t entry, struct reache
     return got;
 }
 
-/* Get the way out by the way from the entry: what was not changed, and what was saved. */
+/* Get the way out by the way from the entry. A register has been saved before it was changed. One that
+ * was not saved on this way may have been on another one, so nothing is known of it. */
 static bool way_backward(const struct search *s, const struct reached *to, struct way *ret)
 {
     const struct walk *w = s->w;
@@ -157,12 +158,8 @@ static bool way_backward(const struct search *s, const struct reached *to, struc
                         .sp = {.kind = HELD_REGISTER, .reg = r->sp, .add = entry + 8},
                         .pc = {.kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)entry}};
     for (unsigned i = 0; i < r->nr_saved; i++) {
-        const struct held *v = &x->reg[r->saved[i]];
-        bool kept = v->kind == HELD_REGISTER && v->reg == r->saved[i] && !v->add;
         ret->saved[i].kind = HELD_UNKNOWN;
-        if (kept)
-            ret->saved[i] = *v;
-        for (unsigned k = 0; k < x->nr_stored && !kept; k++) {
+        for (unsigned k = 0; k < x->nr_stored; k++) {
             const struct stored *at = &x->stored[k];
             if (at->reg == r->sp && at->value.kind == HELD_REGISTER && !at->value.add &&
                 at->value.reg == r->saved[i])
@@ -258,6 +255,21 @@ static struct call_before call_before(struct walk *w, uint64_t pc)
     return c;
 }
 
+/* The way to the return may have come through another function's end. What the way from the entry has
+ * saved is where that way saved it. */
+static void use_saved(struct search *s, const struct reached *to, struct way_out *found)
+{
+    struct way way;
+    struct way_out both = *found;
+    if (!way_backward(s, to, &way))
+        return;
+    for (unsigned i = 0; i < s->w->arch->reg.nr_saved; i++)
+        if (way.saved[i].kind == HELD_SLOT)
+            both.way.saved[i] = way.saved[i];
+    if (leave(s, &both))
+        *found = both;
+}
+
 /* Judge a caller that was found forward: does its call lead here with the stack this deep? */
 static enum grade judge(struct search *s, struct way_out *found, bool unsure)
 {
@@ -273,6 +285,7 @@ static enum grade judge(struct search *s, struct way_out *found, bool unsure)
     found->entry = 0;
     if (got == EXPLORED_FOUND) {
         found->entry = c.target;
+        use_saved(s, &to, found);
         return GRADE_PROVEN;
     }
     if (got == EXPLORED_ALL)
@@ -319,10 +332,13 @@ static bool look_forward(void *context, const struct execution *x)
         !walk_is_return_address(r->s->w, out->value[r->s->w->arch->reg.pc], false))
         return false;
     for (unsigned i = 0; i < r->nr; i++) {
-        if (same_way(&r->at[i].out, out, r->s->w->arch)) {
-            r->at[i].unsure &= x->unsure;
-            return !r->at[i].unsure;
+        if (!same_way(&r->at[i].out, out, r->s->w->arch))
+            continue;
+        if (r->at[i].unsure && !x->unsure) { /* its registers are the sure ones */
+            r->at[i].out = *out;
+            r->at[i].unsure = false;
         }
+        return !r->at[i].unsure;
     }
     r->at[r->nr++].unsure = x->unsure;
     return !x->unsure || r->nr == FOUND_MAX;
