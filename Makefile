@@ -137,6 +137,10 @@ check: deps
 check-kernels: deps all
 	+tests/kernels/run
 
+# A million instructions of libraries taken to have no CFI, each unwound: some minutes.
+check-steps: deps $(B)/tests/test_code_steps
+	STEPS=1000000 $(B)/tests/test_code_steps
+
 asan:
 	$(MAKE) VARIANT=asan all tests
 
@@ -214,5 +218,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps check check-kernels tests asan fuzz fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
+.PHONY: all libs deps check check-kernels check-steps tests asan fuzz fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
 .SECONDARY:

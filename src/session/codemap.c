@@ -7,6 +7,7 @@
  * builtins that are inside the node binary, and functions that have been unmapped since leave no
  * record. Memory without a file never hides a jit function.
  */
+#include "base/hash.h"
 #include "dso/elf_symbol.h"
 #include "session/session_internal.h"
 
@@ -256,16 +257,30 @@ static const struct mapping *file_around(const struct address_space *space, uint
     return best;
 }
 
-static bool find_imported(void *context, uint64_t slot, uint64_t *function)
+/* Returns 0 if it is not known. */
+static uint64_t search_imported(const struct address_space *space, uint64_t slot)
 {
-    const struct address_space *space = context;
     const struct mapping *m = file_around(space, slot);
     const struct elf_image *image = m ? dso_image(m->dso) : NULL;
-    uint64_t first;
+    uint64_t first, function;
     if (!image || !dso_offset_to_vaddr(m->dso, m->pgoff, &first))
-        return false;
+        return 0;
     const char *name = elf_imported_symbol(image, slot - m->start + first);
-    return name && find_exported(space, name, function);
+    return name && find_exported(space, name, &function) ? function : 0;
+}
+
+static bool find_imported(void *context, uint64_t slot, uint64_t *function)
+{
+    struct address_space *space = context;
+    size_t i = hash_u64(slot) % IMPORTS_MAX;
+    uint64_t found = atomic_load_explicit(&space->imports[i].function, memory_order_relaxed);
+    if ((atomic_load_explicit(&space->imports[i].check, memory_order_relaxed) ^ found) != slot) {
+        found = search_imported(space, slot);
+        atomic_store_explicit(&space->imports[i].function, found, memory_order_relaxed);
+        atomic_store_explicit(&space->imports[i].check, slot ^ found, memory_order_relaxed);
+    }
+    *function = found;
+    return found != 0;
 }
 
 struct codemap session_codemap(const struct thread_context *p)

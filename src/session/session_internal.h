@@ -68,7 +68,7 @@ const struct cfi *jit_file_cfi(struct session *s, struct jit_file *file,
 
 /* ---- processes and threads (tasks.c) ----------------------------------------------------- */
 
-enum { FOUND_MAX = 64 };
+enum { FOUND_MAX = 64, IMPORTS_MAX = 16 };
 
 /* An address space is shared by its process and by thread contexts. The process changes it only
  * while no context refers to it. */
@@ -76,6 +76,11 @@ struct address_space {
     struct regions regions;
     /* Where code was found lately, by a hash of the address. Each change empties it. */
     struct region_slot *_Atomic found[FOUND_MAX];
+    /* Where words lead that a linker has filled, likewise: `check` is the word's address ^
+     * `function`, so that halves of two answers are no answer. */
+    struct {
+        _Atomic uint64_t check, function; /* function 0: it is not known */
+    } imports[IMPORTS_MAX];
     struct jit_set *jit;                     /* NULL: none */
     struct space_runtimes *_Atomic runtimes; /* NULL: not searched yet */
     struct session *session;

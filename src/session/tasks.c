@@ -19,6 +19,10 @@ static void space_forget(struct address_space *space)
 {
     for (unsigned i = 0; i < FOUND_MAX; i++)
         atomic_init(&space->found[i], NULL);
+    for (unsigned i = 0; i < IMPORTS_MAX; i++) {
+        atomic_init(&space->imports[i].check, 0);
+        atomic_init(&space->imports[i].function, 0);
+    }
     space_runtimes_forget(space);
 }
 

@@ -43,31 +43,31 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
     return true;
 }
 
-/* Instructions that move the stack pointer, branch, call and return, so that code without CFI has ways
- * to be followed. Each fills 8 bytes. A byte 0xfe is a random distance of a jump. */
+/* Instructions that move the stack pointer, branch, call and return, so that code without CFI has
+ * ways to be followed. Each fills 8 bytes. A byte 0xfe is a random distance of a jump. */
 static void make_instruction(uint64_t random, uint8_t to[8])
 {
     static const char *const table[] = {
-        "\x55",                             /* push %rbp */
-        "\x53",                             /* push %rbx */
-        "\x41\x54",                         /* push %r12 */
-        "\x5d",                             /* pop %rbp */
-        "\x5b",                             /* pop %rbx */
-        "\x48\x83\xec\x18",                 /* sub $0x18,%rsp */
-        "\x48\x83\xc4\x18",                 /* add $0x18,%rsp */
-        "\x48\x89\xe5",                     /* mov %rsp,%rbp */
-        "\x48\x8d\x65\xf0",                 /* lea -0x10(%rbp),%rsp */
-        "\xc9\xc3",                         /* leave; ret */
-        "\xc3",                             /* ret */
-        "\xeb\xfe",                         /* jmp */
-        "\x74\xfe",                         /* je */
-        "\xe8\xfe\xff\xff\xff",             /* call */
-        "\xff\xd0",                         /* call *%rax */
-        "\x48\x8b\x64\x24\x08",             /* mov 8(%rsp),%rsp */
-        "\x48\x89\x5c\x24\x08",             /* mov %rbx,8(%rsp) */
-        "\x48\x83\xe4\xf0",                 /* and $-16,%rsp */
-        "\xff\x24\xc5\xfe\x00\x01",         /* jmp *table(,%rax,8), its address is 0x100xx */
-        "\xff\x25\xfe",                     /* jmp *slot(%rip) */
+        "\x55",                     /* push %rbp */
+        "\x53",                     /* push %rbx */
+        "\x41\x54",                 /* push %r12 */
+        "\x5d",                     /* pop %rbp */
+        "\x5b",                     /* pop %rbx */
+        "\x48\x83\xec\x18",         /* sub $0x18,%rsp */
+        "\x48\x83\xc4\x18",         /* add $0x18,%rsp */
+        "\x48\x89\xe5",             /* mov %rsp,%rbp */
+        "\x48\x8d\x65\xf0",         /* lea -0x10(%rbp),%rsp */
+        "\xc9\xc3",                 /* leave; ret */
+        "\xc3",                     /* ret */
+        "\xeb\xfe",                 /* jmp */
+        "\x74\xfe",                 /* je */
+        "\xe8\xfe\xff\xff\xff",     /* call */
+        "\xff\xd0",                 /* call *%rax */
+        "\x48\x8b\x64\x24\x08",     /* mov 8(%rsp),%rsp */
+        "\x48\x89\x5c\x24\x08",     /* mov %rbx,8(%rsp) */
+        "\x48\x83\xe4\xf0",         /* and $-16,%rsp */
+        "\xff\x24\xc5\xfe\x00\x01", /* jmp *table(,%rax,8), its address is 0x100xx */
+        "\xff\x25\xfe",             /* jmp *slot(%rip) */
     };
     const char *insn = table[random % (sizeof(table) / sizeof(*table))];
     memset(to, 0x90, 8);

@@ -27,6 +27,7 @@ struct explorer {
     unsigned nr_visited;
     uint32_t run;
     bool left_out; /* some way was not followed */
+    unsigned left; /* instructions, and words of tables, that may still be followed */
     /* The last code that was read. */
     uint64_t start;
     size_t size;
@@ -128,9 +129,10 @@ static const uint8_t *code_at(struct explorer *e, uint64_t pc, size_t *left)
 static void follow_table(struct explorer *e, const struct held *table, uint64_t pc)
 {
     uint64_t from = (uint64_t)table->add, before = 0;
-    for (unsigned i = 0; i < TABLE_MAX; i++) {
+    for (unsigned i = 0; i < TABLE_MAX && e->left; i++) {
         uint8_t word[8];
         uint64_t to;
+        e->left--;
         if (!memory_read(&e->walk->in->memory, from + (uint64_t)i * table->reg, word, table->reg,
                          &e->provenance))
             break;
@@ -224,20 +226,22 @@ enum explored explore(struct explorer *e, struct walk *w, uint64_t pc,
     struct execution *x = &e->at;
     bool found = false;
     e->provenance = *provenance;
+    e->left = *left;
     begin(e, w, pc, goal);
-    while (e->nr && *left && !found) {
+    while (e->nr && e->left && !found) {
         copy(w->arch, x, &e->pending[e->first]);
         e->first = (e->first + 1) % PENDING_MAX;
         e->nr--;
         bool goes_on = true;
-        while (goes_on && !found && *left) {
+        while (goes_on && !found && e->left) {
             found = goal->pc && x->pc == goal->pc && goal->look(goal->context, x);
             goes_on = !found && !visit(e, x->pc, x->unsure) && follow(e, goal, &found);
-            *left -= 1;
+            e->left -= e->left != 0;
         }
     }
     *provenance = e->provenance;
+    *left = e->left;
     if (found)
         return EXPLORED_FOUND;
-    return e->left_out || !*left ? EXPLORED_PART : EXPLORED_ALL;
+    return e->left_out || !e->left ? EXPLORED_PART : EXPLORED_ALL;
 }

@@ -144,8 +144,8 @@ static enum explored follow_from(struct search *s, uint64_t entry, struct reache
     return got;
 }
 
-/* Get the way out by the way from the entry. A register has been saved before it was changed. One that
- * was not saved on this way may have been on another one, so nothing is known of it. */
+/* Get the way out by the way from the entry. A register has been saved before it was changed. One
+ * that was not saved on this way may have been on another one, so nothing is known of it. */
 static bool way_backward(const struct search *s, const struct reached *to, struct way *ret)
 {
     const struct walk *w = s->w;
@@ -163,8 +163,8 @@ static bool way_backward(const struct search *s, const struct reached *to, struc
             const struct stored *at = &x->stored[k];
             if (at->reg == r->sp && at->value.kind == HELD_REGISTER && !at->value.add &&
                 at->value.reg == r->saved[i])
-                ret->saved[i] = (struct held){
-                    .kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)entry + at->at};
+                ret->saved[i] =
+                    (struct held){.kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)entry + at->at};
         }
     }
     return true;
@@ -255,8 +255,8 @@ static struct call_before call_before(struct walk *w, uint64_t pc)
     return c;
 }
 
-/* The way to the return may have come through another function's end. What the way from the entry has
- * saved is where that way saved it. */
+/* The way to the return may have come through another function's end. What the way from the entry
+ * has saved is where that way saved it. */
 static void use_saved(struct search *s, const struct reached *to, struct way_out *found)
 {
     struct way way;
@@ -385,8 +385,8 @@ static void search_forward(struct search *s)
 
 /* ---- ways that are known ------------------------------------------------------------------- */
 
-/* Ways that were proven, by the pc and the caller's pc. A program comes to the same places again and
- * again. As a module's bytes never change, neither does a way. */
+/* Ways that were proven, by the pc and the caller's pc. A program comes to the same places again
+ * and again. As a module's bytes never change, neither does a way. */
 enum { WAY_BITS = 10 };
 struct way_cache {
     struct {
@@ -486,8 +486,9 @@ static enum step_result take(struct search *s, const char *text)
     }
     if (best->grade == GRADE_PROVEN)
         keep_way(s);
-    memcpy(w->value, best->value, sizeof(w->value));
     w->known = best->known & r->survives;
+    for (unsigned reg = 0; reg < r->nr; reg++)
+        w->value[reg] = w->known & REG_BIT(reg) ? best->value[reg] : w->value[reg];
     return STEP_OK;
 }
 
@@ -495,8 +496,7 @@ static enum step_result take(struct search *s, const char *text)
 static bool by_function(struct search *s)
 {
     struct reached to = {0};
-    if (!s->start || follow_from(s, s->start, &to) != EXPLORED_FOUND ||
-        !leave_backward(s, &to) ||
+    if (!s->start || follow_from(s, s->start, &to) != EXPLORED_FOUND || !leave_backward(s, &to) ||
         !walk_is_return_address(s->w, s->best.value[s->w->arch->reg.pc], true))
         return false;
     s->best.grade = GRADE_PROVEN;
