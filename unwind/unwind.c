@@ -309,13 +309,14 @@ static void say_outermost(const struct walk *w)
               "CFI says that the return address is undefined: this is the outermost frame", 0, 0);
 }
 
-/* Returns whether all frames so far, except the last, are of files and the kernel. Then no walker's
- * state is needed any more if this walk starts anew further out. */
+/* Returns whether all frames so far, except the last, are of files, the kernel, and generated code
+ * that no walker was asked about. Then no walker's state is needed any more if this walk starts
+ * anew further out. */
 static bool is_below_managed(const struct walk *w)
 {
     for (size_t i = 0; i + 1 < w->out->frames.nr; i++) {
         uint8_t kind = w->out->frames.at[i].kind;
-        if (kind != FRAME_NATIVE && kind != FRAME_KERNEL)
+        if (kind != FRAME_NATIVE && kind != FRAME_KERNEL && (kind != FRAME_JIT || w->managed_met))
             return false;
     }
     return true;
@@ -328,7 +329,7 @@ enum { GENERATED_WORDS = 128, GENERATED_TRIES = 8 };
 
 /* A walk from such a word may reach other generated code. These limits on the depth and on all
  * searched words exist because a stack made for this purpose would take for ever. */
-enum { SEARCHES_MAX = 4, SEARCHED_MAX = 16 * GENERATED_WORDS };
+enum { SEARCHES_MAX = 64, SEARCHED_MAX = 16 * GENERATED_WORDS };
 
 /* Go back to where a search began, but keep the count of searched words. */
 static void walk_back(struct walk *w, const struct walk *before, size_t nr_frames)

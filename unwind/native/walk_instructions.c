@@ -256,7 +256,7 @@ static struct call_before call_before(struct walk *w, uint64_t pc)
 }
 
 /* The way to the return may have come through another function's end. What the way from the entry
- * has saved is where that way saved it. */
+ * has saved is where that way saved it; what was not saved there is not in a slot. */
 static void use_saved(struct search *s, const struct reached *to, struct way_out *found)
 {
     struct way way;
@@ -264,7 +264,7 @@ static void use_saved(struct search *s, const struct reached *to, struct way_out
     if (!way_backward(s, to, &way))
         return;
     for (unsigned i = 0; i < s->w->arch->reg.nr_saved; i++)
-        if (way.saved[i].kind == HELD_SLOT)
+        if (way.saved[i].kind == HELD_SLOT || both.way.saved[i].kind == HELD_SLOT)
             both.way.saved[i] = way.saved[i];
     if (leave(s, &both))
         *found = both;
