@@ -48,6 +48,7 @@ struct search {
     struct walk *w;
     const struct code *code; /* of the pc */
     struct explorer *e;
+    bool function_sought;
     uint64_t start, end;        /* of the function, if something names it; else 0 */
     enum provenance provenance; /* of the code's bytes */
     unsigned left;              /* instructions that may still be followed from entries */
@@ -199,6 +200,19 @@ static bool leave_backward(struct search *s, const struct reached *to)
     return way_backward(s, to, &s->best.way) && leave(s, &s->best);
 }
 
+/* Look where the function begins, once, and only where nothing else decides: a file may have a hundred
+ * thousand symbols. Returns false if nothing names it. */
+static bool seek_function(struct search *s)
+{
+    const struct codemap *map = &s->w->in->code;
+    uint64_t pc = walk_pc(s->w) - !walk_is_at_pc(s->w);
+    if (!s->function_sought && map->function &&
+        !map->function(map->context, pc, s->w->in->memory.time, &s->start, &s->end))
+        s->start = s->end = 0;
+    s->function_sought = true;
+    return s->start != 0;
+}
+
 /* ---- calls --------------------------------------------------------------------------------- */
 
 /* What the bytes before a return address say. */
@@ -290,7 +304,7 @@ static enum grade judge(struct search *s, struct way_out *found, bool unsure)
     }
     if (got == EXPLORED_ALL)
         return GRADE_NONE; /* that call leads elsewhere */
-    if (c.read && s->start && s->start != c.target &&
+    if (c.read && seek_function(s) && s->start != c.target &&
         follow_from(s, s->start, &to) == EXPLORED_FOUND)
         return GRADE_PROVEN;
     return GRADE_GUESS;
@@ -462,10 +476,8 @@ static bool begin(struct search *s, struct walk *w, const struct code *code)
     if (!s->e || arch_has_link(&w->arch->reg) ||
         !memory_read(&w->in->memory, walk_pc(w), &byte, 1, &ignored))
         return false;
-    const struct codemap *map = &w->in->code;
-    uint64_t pc = walk_pc(w) - !walk_is_at_pc(w);
-    if (!map->function || !map->function(map->context, pc, w->in->memory.time, &s->start, &s->end))
-        s->start = s->end = 0;
+    s->function_sought = false;
+    s->start = s->end = 0;
     return true;
 }
 
@@ -496,7 +508,7 @@ static enum step_result take(struct search *s, const char *text)
 static bool by_function(struct search *s)
 {
     struct reached to = {0};
-    if (!s->start || follow_from(s, s->start, &to) != EXPLORED_FOUND || !leave_backward(s, &to) ||
+    if (!seek_function(s) || follow_from(s, s->start, &to) != EXPLORED_FOUND || !leave_backward(s, &to) ||
         !walk_is_return_address(s->w, s->best.value[s->w->arch->reg.pc], true))
         return false;
     s->best.grade = GRADE_PROVEN;
