@@ -104,6 +104,17 @@ static inline const struct walk_code *walk_code(struct walk *w, uint64_t pc)
     return walk_code_slow(w, pc);
 }
 
+/* Returns the key of an address in a file's code, whose bytes never change, as rules have it: less
+ * than 1 << KEY_BITS. 0: the code is not a file's, or has no key. */
+static inline uint64_t walk_file_key(const struct code *code, uint64_t pc)
+{
+    uint64_t offset = pc - code->bias;
+    if (code->owner != CODE_ELF || !code->cfi_id || code->cfi_id >> KEY_ID_BITS ||
+        offset >> KEY_OFFSET_BITS)
+        return 0;
+    return (uint64_t)code->cfi_id << KEY_OFFSET_BITS | offset;
+}
+
 enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address);
 /* Ends the walk because the word at `address` cannot be read: the stack is truncated, or the read
  * is bad. */

@@ -28,11 +28,9 @@ static enum step_result refuse(const struct walk *w, const char *text, uint64_t 
  * code may change. */
 static uint64_t *fact_entry(struct walk *w, const struct code *code, uint64_t pc)
 {
-    uint64_t offset = pc - code->bias;
-    if (code->owner != CODE_ELF || !code->cfi_id || code->cfi_id >> KEY_ID_BITS ||
-        offset >> KEY_OFFSET_BITS)
+    uint64_t key = walk_file_key(code, pc) << 3;
+    if (!key)
         return NULL;
-    uint64_t key = ((uint64_t)code->cfi_id << KEY_OFFSET_BITS | offset) << 3;
     uint64_t *entry = &w->facts->entries[hash_u64(key) >> (64 - FACT_BITS)];
     if ((*entry & ~(uint64_t)FACT_MASK) != key)
         *entry = key;

@@ -2,9 +2,11 @@
 /*
  * Steps out of code without CFI by what its instructions do (explore.h), in both directions:
  *
- *   forward   from the pc to a return: the pushes, pops and additions on the way say where the
- * return address and the saved registers are backward  from the entry of the function, which a call
- * in the caller names (or a symbol), to the pc: they say how deep the frame is
+ * Forward, from the pc to a return: the pushes, pops and additions on the way say where the return
+ * address and the saved registers are.
+ *
+ * Backward, from the entry of the function to the pc: the same say how deep the frame is. A call in
+ * the caller names the entry, or a symbol does.
  *
  * Forward alone is proven while no call is on the way: the thread will do just that. Behind a call
  * that never returns other functions' code may follow, so a caller found there must be the one
@@ -60,13 +62,14 @@ struct search {
 /* Get a value as it is in this thread. Returns false if it cannot be known. */
 static bool resolve(struct walk *w, struct held v, uint64_t *ret, enum provenance *provenance)
 {
-    uint64_t word, base = w->value[v.reg == ARCH_NO_REGISTER ? 0 : v.reg];
     if (v.kind == HELD_NUMBER) {
         *ret = (uint64_t)v.add;
         return true;
     }
-    if ((v.kind != HELD_REGISTER && v.kind != HELD_SLOT) || !(w->known & REG_BIT(v.reg)))
+    if ((v.kind != HELD_REGISTER && v.kind != HELD_SLOT) || v.reg >= ARCH_REGISTERS_MAX ||
+        !(w->known & REG_BIT(v.reg)))
         return false;
+    uint64_t word, base = w->value[v.reg];
     if (v.kind == HELD_REGISTER) {
         *ret = base + (uint64_t)v.add;
         return true;
@@ -200,8 +203,8 @@ static bool leave_backward(struct search *s, const struct reached *to)
     return way_backward(s, to, &s->best.way) && leave(s, &s->best);
 }
 
-/* Look where the function begins, once, and only where nothing else decides: a file may have a hundred
- * thousand symbols. Returns false if nothing names it. */
+/* Look where the function begins, once, and only where nothing else decides: a file may have a
+ * hundred thousand symbols. Returns false if nothing names it. */
 static bool seek_function(struct search *s)
 {
     const struct codemap *map = &s->w->in->code;
@@ -382,7 +385,7 @@ static void search_forward(struct search *s)
 {
     struct returns found = {.s = s};
     const struct explore_goal goal = {
-        .look = look_forward, .context = &found, .read = read_forward, .end = s->end};
+        .look = look_forward, .context = &found, .read = read_forward};
     unsigned left = FORWARD_MAX;
     (void)explore(s->e, s->w, walk_pc(s->w), &goal, &left, &s->provenance);
     for (unsigned unsure = 0; unsure < 2 && s->best.grade != GRADE_PROVEN; unsure++) {
@@ -409,15 +412,10 @@ struct way_cache {
     } at[1 << WAY_BITS];
 };
 
-/* Returns the key of an address in a file's code, as those of rules; 0: it has none. */
+/* Returns the key of an address; 0: it has none. */
 static uint64_t key_of(struct walk *w, uint64_t pc)
 {
-    const struct code *code = &walk_code(w, pc)->code;
-    uint64_t offset = pc - code->bias;
-    if (code->owner != CODE_ELF || !code->cfi_id || code->cfi_id >> KEY_ID_BITS ||
-        offset >> KEY_OFFSET_BITS)
-        return 0;
-    return ((uint64_t)code->cfi_id << KEY_OFFSET_BITS | offset) << 1;
+    return walk_file_key(&walk_code(w, pc)->code, pc) << 1;
 }
 
 /* Returns the place of the ways from this pc; NULL: it has no key, or memory is out. */
@@ -508,7 +506,8 @@ static enum step_result take(struct search *s, const char *text)
 static bool by_function(struct search *s)
 {
     struct reached to = {0};
-    if (!seek_function(s) || follow_from(s, s->start, &to) != EXPLORED_FOUND || !leave_backward(s, &to) ||
+    if (!seek_function(s) || follow_from(s, s->start, &to) != EXPLORED_FOUND ||
+        !leave_backward(s, &to) ||
         !walk_is_return_address(s->w, s->best.value[s->w->arch->reg.pc], true))
         return false;
     s->best.grade = GRADE_PROVEN;
