@@ -7,14 +7,12 @@
  *
  * STEPS: number of instructions (make check-steps: a million).
  */
+#include "stepper.h"
 #include "unwind_self.h"
-
-#include "unwind/arch_x86_64.h"
 
 #include <dlfcn.h>
 #include <math.h>
 #include <regex.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -22,32 +20,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/user.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { DEPTH_MAX = 512, STACK_COPY = 65536, SHOWN = 20 };
-
-struct call {
-    uint64_t pc, sp; /* return address, and stack pointer behind its slot */
-    uint64_t saved[X86_64_SAVED_NR];
-};
+enum { STACK_COPY = 65536, SHOWN = 20 };
 
 struct counts {
     size_t steps, exact, wrong, marked, marked_wrong, none, registers, wrong_registers;
 };
 
-struct stepper {
-    pid_t child;
+struct check {
+    struct stepper stepper;
     struct self *self;
     struct unwinder *u;
     struct unwind_stack stack;
-    struct call calls[DEPTH_MAX];
-    size_t depth;
-    uint64_t sp;
     struct counts counts;
 };
 
@@ -163,39 +148,24 @@ static __attribute__((noinline)) int work(void)
     return sum;
 }
 
-/* ---- stepping ------------------------------------------------------------------------------ */
-
-static bool read_child(const struct stepper *s, uint64_t address, void *to, size_t size)
-{
-    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)address, size};
-    return process_vm_readv(s->child, &local, 1, &remote, 1, 0) == (ssize_t)size;
-}
+/* ---- checks -------------------------------------------------------------------------------- */
 
 /* Reads what a recording has besides the stack copy: code. */
 static bool read_code(void *context, const struct memory_query *q, void *to,
                       struct memory_answer *answer)
 {
-    struct stepper *s = context;
+    struct check *s = context;
     struct codemap map = self_codemap(s->self);
     struct code code;
     (void)answer;
-    return codemap_lookup(&map, q->address, 0, &code) && read_child(s, q->address, to, q->size);
+    return codemap_lookup(&map, q->address, 0, &code) &&
+           stepper_read(&s->stepper, q->address, to, q->size);
 }
 
-static struct registers child_registers(const struct user_regs_struct *r)
-{
-    return (struct registers){.arch = &arch_x86_64,
-                              .known = (1u << DWARF_NR) - 1,
-                              .value = {r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi, r->rbp,
-                                        r->rsp, r->r8, r->r9, r->r10, r->r11, r->r12, r->r13,
-                                        r->r14, r->r15, r->rip}};
-}
-
-static void show(const struct stepper *s, const struct registers *r, const char *what,
-                 uint64_t found, uint64_t truth)
+static void show(const struct check *s, const char *what, uint64_t found, uint64_t truth)
 {
     Dl_info info = {0};
-    uint64_t pc = r->value[DWARF_RIP];
+    uint64_t pc = s->stepper.registers.value[DWARF_RIP];
     if (s->counts.wrong + s->counts.wrong_registers > SHOWN && !getenv("SHOW_ALL"))
         return;
     dladdr((void *)(uintptr_t)pc, &info); /* (the child was forked: its addresses are ours) */
@@ -204,8 +174,8 @@ static void show(const struct stepper *s, const struct registers *r, const char 
                   info.dli_sname ? info.dli_sname : "?", found, truth);
 }
 
-static void check_registers(struct stepper *s, const struct registers *r, struct unwind_input *in,
-                            const struct call *call)
+static void check_registers(struct check *s, struct unwind_input *in,
+                            const struct stepper_call *call)
 {
     in->max_frames = 1;
     s->stack.frames.nr = 0;
@@ -220,33 +190,23 @@ static void check_registers(struct stepper *s, const struct registers *r, struct
         s->counts.wrong_registers++;
         char what[32];
         snprintf(what, sizeof(what), "register %u", reg);
-        show(s, r, what, s->stack.registers.value[reg], call->saved[i]);
+        show(s, what, s->stack.registers.value[reg], call->saved[i]);
     }
     if (s->stack.registers.value[DWARF_RSP] != call->sp)
-        show(s, r, "stack pointer", s->stack.registers.value[DWARF_RSP], call->sp);
+        show(s, "stack pointer", s->stack.registers.value[DWARF_RSP], call->sp);
     s->counts.wrong_registers += s->stack.registers.value[DWARF_RSP] != call->sp;
 }
 
-static void check_step(struct stepper *s, const struct registers *r)
+static void check_step(struct check *s)
 {
     static uint8_t copy[STACK_COPY];
-    struct iovec local = {copy, sizeof(copy)};
-    struct iovec remote = {(void *)(uintptr_t)r->value[DWARF_RSP], sizeof(copy)};
-    ssize_t size = process_vm_readv(s->child, &local, 1, &remote, 1, 0);
-    assert_true(size > 0);
-    s->sp = r->value[DWARF_RSP];
     struct memory_layer layer = {.read = read_code, .context = s};
-    struct unwind_input in = {
-        .registers = *r,
-        .memory = {.stack = copy,
-                   .stack_start = r->value[DWARF_RSP],
-                   .stack_size = (size_t)size,
-                   .layers = &layer,
-                   .nr_layers = 1},
-        .code = self_codemap(s->self),
-        .max_frames = 2,
-    };
-    const struct call *call = &s->calls[s->depth - 1];
+    struct unwind_input in = stepper_sample(&s->stepper, copy, sizeof(copy));
+    in.memory.layers = &layer;
+    in.memory.nr_layers = 1;
+    in.code = self_codemap(s->self);
+    in.max_frames = 2;
+    const struct stepper_call *call = &s->stepper.calls[s->stepper.depth - 1];
     struct counts *c = &s->counts;
     s->stack.frames.nr = 0;
     assert_int_equal(unwind(s->u, &in, &s->stack, NULL), 0);
@@ -265,52 +225,9 @@ static void check_step(struct stepper *s, const struct registers *r)
     c->exact++;
     c->wrong += !right;
     if (!right)
-        show(s, r, "caller", caller.pc, call->pc);
+        show(s, "caller", caller.pc, call->pc);
     else
-        check_registers(s, r, &in, call);
-}
-
-/* Follows one instruction: was it a call (the next instruction's address was pushed), or did the
- * stack pointer pass return addresses? */
-static void follow(struct stepper *s, const struct registers *before, const struct registers *now)
-{
-    uint8_t code[8];
-    uint64_t top = 0, sp = now->value[DWARF_RSP], pc = before->value[DWARF_RIP];
-    while (s->depth > 0 && s->calls[s->depth - 1].sp <= sp)
-        s->depth--;
-    if (sp != before->value[DWARF_RSP] - 8 || now->value[DWARF_RIP] - pc < 8 ||
-        !read_child(s, sp, &top, sizeof(top)) || top - pc > 8 || top == pc ||
-        !read_child(s, top - ARCH_CALL_MAX, code, ARCH_CALL_MAX) ||
-        !x86_64_is_call(code + ARCH_CALL_MAX, ARCH_CALL_MAX))
-        return;
-    assert_true(s->depth < DEPTH_MAX);
-    struct call *call = &s->calls[s->depth++];
-    call->pc = top;
-    call->sp = sp + 8;
-    for (unsigned i = 0; i < X86_64_SAVED_NR; i++)
-        call->saved[i] = before->value[arch_x86_64.reg.saved[i]];
-}
-
-static struct registers get_registers(struct stepper *s)
-{
-    struct user_regs_struct r;
-    assert_int_equal(ptrace(PTRACE_GETREGS, s->child, NULL, &r), 0);
-    return child_registers(&r);
-}
-
-static bool step(struct stepper *s)
-{
-    int status;
-    assert_int_equal(ptrace(PTRACE_SINGLESTEP, s->child, NULL, NULL), 0);
-    assert_int_equal(waitpid(s->child, &status, 0), s->child);
-    return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
-}
-
-static void child(void)
-{
-    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    raise(SIGSTOP);
-    _exit(work() == 0);
+        check_registers(s, &in, call);
 }
 
 static size_t steps_wanted(void)
@@ -322,32 +239,18 @@ static size_t steps_wanted(void)
 static void every_instruction(void **state)
 {
     (void)state;
-    static struct stepper s;
+    static struct check s;
     load_libraries();
-    s = (struct stepper){.self = self_create(), .u = unwinder_create(NULL)};
+    s = (struct check){.self = self_create(), .u = unwinder_create(NULL)};
     self_strip(s.self);
-    s.child = fork();
-    if (s.child == 0)
-        child();
-    int status;
-    assert_int_equal(waitpid(s.child, &status, 0), s.child);
-    if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGSTOP) {
+    if (!stepper_start(&s.stepper, work)) {
         print_message("no ptrace here\n");
         skip();
     }
-    bool working = false;
-    struct registers before = get_registers(&s), now;
-    while (s.counts.steps < steps_wanted() && step(&s)) {
-        now = get_registers(&s);
-        working |= now.value[DWARF_RIP] == (uint64_t)(uintptr_t)work;
-        if (working)
-            follow(&s, &before, &now);
-        if (working && s.depth > 1)
-            check_step(&s, &now);
-        before = now;
-    }
-    kill(s.child, SIGKILL);
-    waitpid(s.child, &status, 0);
+    while (s.counts.steps < steps_wanted() && stepper_step(&s.stepper))
+        if (s.stepper.working && s.stepper.depth > 1)
+            check_step(&s);
+    stepper_stop(&s.stepper);
     const struct counts *c = &s.counts;
     print_message("%zu steps: %zu exact (%zu wrong), %zu marked (%zu wrong), %zu without a caller; "
                   "%zu registers (%zu wrong)\n",
