@@ -251,8 +251,8 @@ struct record_mmap {
     struct build_id build_id;
     bool is_data;
     const char *filename;
-    const char
-        *live_path; /* of no record: where a live process has a deleted file; NULL: unknown */
+    /* Of no record: where a live process has a deleted file; NULL: not known. */
+    const char *live_path;
 };
 int perfdata_mmap(const struct perfdata *pd, const struct record *rec, struct record_mmap *ret,
                   struct error *err);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "live/code_watch.h"
 
+#include "base/proc.h"
 #include "base/table.h"
 #include "live/lua_scan.h"
+#include "session/session.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,23 +17,23 @@ enum {
     POLL_NS = 200000000,  /* between two looks at all files */
     FILE_MAX = 64 << 20,  /* bytes of one file that are kept */
     PROCESSES_MAX = 4096, /* that are watched; each holds up to two files open */
-    FILES = 2,
 };
 
 /* A process's perf map, or its jitdump. */
-struct code_file {
+struct kept_file {
     int fd;           /* -1: not found yet */
     uint64_t written; /* bytes that the recording has */
-    char path[PATH_MAX];
+    char *path;       /* as the process sees it; NULL: it is not known that there is one */
 };
+
+enum { MAP, DUMP, FILES };
+static const uint8_t kinds[FILES] = {[MAP] = VMENTRY_PERF_MAP, [DUMP] = VMENTRY_JITDUMP};
 
 struct code_process {
-    pid_t pid;
+    uint32_t pid;
     bool apart; /* in namespaces of its own: written while it runs */
-    struct code_file file[FILES];
+    struct kept_file file[FILES];
 };
-
-static const uint8_t kinds[FILES] = {VMENTRY_PERF_MAP, VMENTRY_JITDUMP};
 
 struct code_watch {
     struct table processes; /* pid + 1 -> struct code_process */
@@ -51,9 +51,11 @@ struct code_watch *code_watch_create(const struct log_sink *sink)
 
 static void process_free(struct code_process *p)
 {
-    for (int i = 0; i < FILES; i++)
+    for (int i = 0; i < FILES; i++) {
         if (p->file[i].fd >= 0)
             close(p->file[i].fd);
+        free(p->file[i].path);
+    }
     free(p);
 }
 
@@ -69,88 +71,53 @@ void code_watch_free(struct code_watch *w)
 
 /* ---- finding ------------------------------------------------------------------------------- */
 
-static bool is_other_namespace(pid_t pid, const char *which)
+/* Open a file of a process, if it is the process's user's or root's: another user's would be a lie
+ * about this process. */
+static void open_file(const struct code_process *p, struct kept_file *file)
 {
-    char path[64];
-    struct stat theirs, ours;
-    snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, which);
-    if (stat(path, &theirs) < 0)
-        return false;
-    snprintf(path, sizeof(path), "/proc/self/ns/%s", which);
-    return stat(path, &ours) == 0 && theirs.st_ino != ours.st_ino;
-}
-
-/* Returns the pid in the process's own namespace. */
-static unsigned inner_pid(pid_t pid)
-{
-    char path[64], line[256];
-    unsigned ret = (unsigned)pid;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        const char *last = strncmp(line, "NSpid:", 6) == 0 ? strrchr(line, '\t') : NULL;
-        if (last)
-            ret = (unsigned)strtoul(last, NULL, 10);
-    }
-    if (f)
-        fclose(f);
-    return ret;
-}
-
-/* Open the file that the process has at file->path, if it is a plain one, and the process's user's
- * or root's: another user's would be a lie about this process. */
-static void open_file(const struct code_process *p, struct code_file *file)
-{
-    char path[64];
-    struct stat st, of;
-    snprintf(path, sizeof(path), "/proc/%d", (int)p->pid);
-    int fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    char of[32];
+    struct stat st, process;
+    snprintf(of, sizeof(of), "/proc/%" PRIu32, p->pid);
+    int fd = file->path && file->fd < 0 ? proc_open_in_root(p->pid, file->path) : -1;
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && stat(path, &of) == 0 &&
-        (st.st_uid == of.st_uid || st.st_uid == 0))
+    if (fstat(fd, &st) == 0 && stat(of, &process) == 0 &&
+        (st.st_uid == process.st_uid || st.st_uid == 0))
         file->fd = fd;
     else
         close(fd);
 }
 
-/* Is it the name of a jitdump, ".../jit-PID.dump"? */
-static bool is_dump(const char *path)
+static void open_files(struct code_process *p)
 {
-    const char *name = strrchr(path, '/');
-    unsigned pid;
-    int used = 0;
-    return name && sscanf(name, "/jit-%u.dump%n", &pid, &used) == 1 && used && !name[used];
+    for (int i = 0; i < FILES; i++)
+        open_file(p, &p->file[i]);
 }
 
-static void find_dump(struct code_process *p)
+/* Returns false when memory is out. */
+static bool name_file(struct kept_file *file, const char *path)
 {
+    if (!file->path)
+        file->path = strdup(path);
+    return file->path != NULL;
+}
+
+/* Name the perf map that the process may write, and the jitdump that it has mapped by now. Returns
+ * false when memory is out. */
+static bool name_files(struct code_process *p)
+{
+    char path[48];
     struct process_maps maps;
     struct error ignored;
-    struct code_file *file = &p->file[1];
-    if (process_maps_read(p->pid, &maps, &ignored) < 0)
-        return;
-    vec_foreach (map, &maps.maps) {
-        if (!is_dump(map->path))
-            continue;
-        int n = snprintf(file->path, sizeof(file->path), "/proc/%d/root%s", (int)p->pid, map->path);
-        if (n > 0 && (size_t)n < sizeof(file->path))
-            open_file(p, file);
-        break;
-    }
+    snprintf(path, sizeof(path), "/tmp/perf-%" PRIu32 ".map", proc_inner_pid(p->pid));
+    bool ok = name_file(&p->file[MAP], path);
+    if (!ok || process_maps_read((pid_t)p->pid, &maps, &ignored) < 0)
+        return ok;
+    vec_foreach (map, &maps.maps)
+        if (session_announced_pid(map->path))
+            ok = ok && name_file(&p->file[DUMP], map->path);
     process_maps_free(&maps);
-}
-
-static void find_files(struct code_process *p)
-{
-    struct code_file *map = &p->file[0];
-    if (map->fd < 0) {
-        snprintf(map->path, sizeof(map->path), "/proc/%d/root/tmp/perf-%u.map", (int)p->pid,
-                 inner_pid(p->pid));
-        open_file(p, map);
-    }
-    if (p->file[1].fd < 0)
-        find_dump(p);
+    return ok;
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -162,12 +129,12 @@ static bool is_full(const struct code_watch *w)
 }
 
 /* Write what the recording does not have of a file. */
-static void write_rest(struct code_watch *w, const struct code_process *p, int i)
+static void write_rest(struct code_watch *w, struct code_process *p, int i)
 {
-    struct code_file *file = &((struct code_process *)(uintptr_t)p)->file[i];
+    struct kept_file *file = &p->file[i];
     uint8_t bytes[16 << 10];
     ssize_t n;
-    w->writer.pid = p->pid;
+    w->writer.pid = (pid_t)p->pid;
     while (file->fd >= 0 && file->written < FILE_MAX && !is_full(w) &&
            (n = pread(file->fd, bytes, sizeof(bytes), (off_t)file->written)) > 0) {
         uint64_t now = mem_writer_now(&w->writer);
@@ -183,15 +150,14 @@ static void write_rest(struct code_watch *w, const struct code_process *p, int i
 }
 
 /* Is the file still found where a reader of the recording looks for it? */
-static bool will_be_found(const struct code_file *file)
+static bool will_be_found(const struct kept_file *file)
 {
     struct stat here, held;
-    const char *path = strstr(file->path, "/root/");
-    return path && fstat(file->fd, &held) == 0 && stat(path + strlen("/root"), &here) == 0 &&
+    return fstat(file->fd, &held) == 0 && stat(file->path, &here) == 0 &&
            here.st_ino == held.st_ino && here.st_dev == held.st_dev;
 }
 
-static void write_last(struct code_watch *w, const struct code_process *p)
+static void write_last(struct code_watch *w, struct code_process *p)
 {
     for (int i = 0; i < FILES; i++)
         if (p->file[i].fd >= 0 && (p->apart || !will_be_found(&p->file[i])))
@@ -200,24 +166,42 @@ static void write_last(struct code_watch *w, const struct code_process *p)
 
 /* ---- processes ----------------------------------------------------------------------------- */
 
+static struct code_process *find_process(const struct code_watch *w, pid_t pid)
+{
+    return table_get(&w->processes, (uint64_t)(uint32_t)pid + 1);
+}
+
 int code_watch_begin(struct code_watch *w, pid_t pid, struct error *err)
 {
-    uint64_t key = (uint64_t)(uint32_t)pid + 1;
-    struct code_process *p = table_get(&w->processes, key);
-    if (p || w->processes.nr >= PROCESSES_MAX)
+    if (find_process(w, pid) || w->processes.nr >= PROCESSES_MAX)
         return 0;
-    p = calloc(1, sizeof(*p));
+    struct code_process *p = calloc(1, sizeof(*p));
     if (!p)
         return error_no_memory(err);
-    p->pid = pid;
-    p->apart = is_other_namespace(pid, "mnt") || is_other_namespace(pid, "pid");
+    p->pid = (uint32_t)pid;
+    p->apart = proc_is_apart(p->pid, "mnt") || proc_is_apart(p->pid, "pid");
     for (int i = 0; i < FILES; i++)
         p->file[i].fd = -1;
-    if (!table_put(&w->processes, key, p)) {
+    if (!name_files(p) || !table_put(&w->processes, (uint64_t)p->pid + 1, p)) {
         process_free(p);
         return error_no_memory(err);
     }
-    find_files(p);
+    open_files(p);
+    return 0;
+}
+
+int code_watch_mapped(struct code_watch *w, pid_t pid, const char *name, struct error *err)
+{
+    if (!session_announced_pid(name))
+        return 0;
+    if (code_watch_begin(w, pid, err) < 0)
+        return -1;
+    struct code_process *p = find_process(w, pid);
+    if (!p)
+        return 0;
+    if (!name_file(&p->file[DUMP], name))
+        return error_no_memory(err);
+    open_file(p, &p->file[DUMP]);
     return 0;
 }
 
@@ -229,7 +213,7 @@ int code_watch_poll(struct code_watch *w, struct error *err)
     w->polled = now;
     vec_foreach (slot, &w->processes) {
         struct code_process *p = slot->value;
-        find_files(p);
+        open_files(p);
         for (int i = 0; i < FILES && p->apart; i++)
             write_rest(w, p, i);
         if (mem_writer_send(&w->writer, err) < 0)
@@ -240,12 +224,11 @@ int code_watch_poll(struct code_watch *w, struct error *err)
 
 int code_watch_end(struct code_watch *w, pid_t pid, struct error *err)
 {
-    uint64_t key = (uint64_t)(uint32_t)pid + 1;
-    struct code_process *p = table_get(&w->processes, key);
+    struct code_process *p = find_process(w, pid);
     if (!p)
         return 0;
     write_last(w, p);
-    table_remove(&w->processes, key);
+    table_remove(&w->processes, (uint64_t)p->pid + 1);
     process_free(p);
     return mem_writer_send(&w->writer, err);
 }
@@ -254,7 +237,7 @@ int code_watch_finish(struct code_watch *w, struct error *err)
 {
     vec_foreach (slot, &w->processes) {
         struct code_process *p = slot->value;
-        find_files(p);
+        open_files(p);
         write_last(w, p);
         if (mem_writer_send(&w->writer, err) < 0)
             return -1;

@@ -19,6 +19,9 @@ void code_watch_free(struct code_watch *w); /* may be NULL */
 
 /* The process has memory for generated code. Returns -1 when memory is out. */
 int code_watch_begin(struct code_watch *w, pid_t pid, struct error *err);
+/* The process has mapped a file executable: a jitdump is announced so. Returns -1 when memory is
+ * out. */
+int code_watch_mapped(struct code_watch *w, pid_t pid, const char *name, struct error *err);
 /* Look for files that are not open yet, and write what files of other namespaces have more. Does
  * something only now and then. Returns -1 when the log cannot be written. */
 int code_watch_poll(struct code_watch *w, struct error *err);

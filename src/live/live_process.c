@@ -2,22 +2,12 @@
 /* A process that is watched while it runs. See live_process.h. */
 #include "live/live_process.h"
 
+#include "base/proc.h"
 #include "live/lua_scan.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-
-/* Returns whether the process sees other files than we do: it is in a container. */
-static bool has_other_root(pid_t pid)
-{
-    char path[64];
-    struct stat theirs, ours;
-    snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
-    return stat(path, &theirs) == 0 && stat("/proc/self/ns/mnt", &ours) == 0 &&
-           theirs.st_ino != ours.st_ino;
-}
 
 static int tell_map(struct live_process *p, const struct process_map *map, bool by_root,
                     struct error *err)
@@ -49,7 +39,7 @@ int live_process_learn(struct live_process *p, struct dsos *dsos, struct error *
         p->failed = true;
         return 0;
     }
-    bool by_root = has_other_root(p->pid);
+    bool by_root = proc_is_apart((uint32_t)p->pid, "mnt"); /* it sees other files than we do */
     int failed = session_create(NULL, dsos, &no_jit, &p->session, err);
     vec_foreach (map, &maps.maps) {
         if (!failed && (map->prot & PROT_EXEC || map->path[0] == '/'))

@@ -162,7 +162,7 @@ const char *process_map_live_path(pid_t pid, const struct process_map *map, char
                                   size_t size)
 {
     struct stat st;
-    if (map->path[0] != '/' || text_undeleted(map->path) == strlen(map->path))
+    if (map->path[0] != '/' || !map->path[text_undeleted(map->path)])
         return NULL;
     snprintf(buffer, size, "/proc/%d/exe", (int)pid);
     if (stat(buffer, &st) == 0 && st.st_ino == map->inode)
@@ -194,11 +194,9 @@ static int look_at_map(struct runtime_files *files, pid_t pid, const struct proc
 
 bool lua_scan_is_generated(const char *path)
 {
-    size_t length = strlen(path);
-    static const char deleted[] = " (deleted)";
     return !path[0] || !strncmp(path, "//anon", 6) || !strncmp(path, "/memfd:", 7) ||
            !strncmp(path, "/dev/shm/", 9) || !strncmp(path, "[anon:", 6) ||
-           (length >= sizeof(deleted) && !strcmp(path + length - (sizeof(deleted) - 1), deleted));
+           path[text_undeleted(path)];
 }
 
 static int blobs_of(struct runtime_files *files, pid_t pid, const struct process_maps *maps,

@@ -647,7 +647,9 @@ static int mapped(struct process_watch *watch, const struct record *rec, struct 
         note_generated(watch, (pid_t)m.pid, err) < 0)
         return -1;
     if (has_file && is_code)
-        return mapped_file(watch, &m, record_time(rec), err);
+        return code_watch_mapped(watch->code, (pid_t)m.pid, m.filename, err) < 0
+                   ? -1
+                   : mapped_file(watch, &m, record_time(rec), err);
     struct lua_watch *t = target_find(watch, (pid_t)m.pid);
     if (t) /* (a V8 maps its code anew all the time) */
         lua_watch_mapped(t);

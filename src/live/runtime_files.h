@@ -18,7 +18,6 @@
 /* What a file or a process holds: a bit for each runtime, by its number in the table
  * (unwind/runtime.h). */
 enum {
-    HOLDS_RUNTIMES = (1 << RUNTIMES_MAX) - 1,
     HOLDS_UNKNOWN = 1 << RUNTIMES_MAX,   /* the file was not searched yet */
     HOLDS_GENERATED = 2 * HOLDS_UNKNOWN, /* of a process: executable memory that is no file's */
     HOLDS_MASK = 2 * HOLDS_GENERATED - 1,

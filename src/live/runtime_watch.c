@@ -55,7 +55,7 @@ static void watch_all_free(void *of)
     if (rt)
         rt->tables_free(all->tables);
     managed_names_free(all->managed);
-    if (all->walk && rt->walk_free)
+    if (rt && rt->walk_free && all->walk)
         rt->walk_free(all->walk);
     free(all->walk);
     free(all);
@@ -154,23 +154,17 @@ static int walk(struct runtime_watch *all, struct watch *t, const struct sample 
     return failed;
 }
 
-/* Is the sample one more that shows what is known? Generated code lies where it is for long: where
- * walks read nothing new, ever fewer samples are walked. Each walk costs a program's own time. */
-static bool is_skipped(const struct runtime_watch *all, struct watch *t, uint64_t now)
-{
-    return !all->means.runtime && now < t->next_walk;
-}
-
-static void note_walked(const struct runtime_watch *all, struct watch *t, uint64_t now)
+/* Generated code lies where it is for long: where walks read nothing new, ever fewer samples are
+ * walked. Each walk costs a program's own time. */
+static void note_walked(struct watch *t, uint64_t now)
 {
     uint64_t objects = object_log_stats(t->process.objects).objects;
-    bool nothing_new = objects == t->objects;
-    t->pause = !nothing_new ? 0 : t->pause ? 2 * t->pause : WALK_PAUSE_NS;
-    if (t->pause > WALK_PAUSE_MAX_NS)
-        t->pause = WALK_PAUSE_MAX_NS;
+    if (objects != t->objects)
+        t->pause = 0;
+    else if (t->pause < WALK_PAUSE_MAX_NS)
+        t->pause = t->pause ? 2 * t->pause : WALK_PAUSE_NS;
     t->objects = objects;
-    if (!all->means.runtime)
-        t->next_walk = now + t->pause;
+    t->next_walk = now + t->pause;
 }
 
 static int take_sample(void *of, const struct sample *s, const struct vmstack *copy,
@@ -181,7 +175,8 @@ static int take_sample(void *of, const struct sample *s, const struct vmstack *c
     struct watch *t = watch_get(all, s->pid);
     if (!t)
         return error_no_memory(err);
-    if (t->process.failed || !s->stack || s->user_abi != PERF_SAMPLE_REGS_ABI_64)
+    if (t->process.failed || !s->stack || s->user_abi != PERF_SAMPLE_REGS_ABI_64 ||
+        now < t->next_walk)
         return 0;
     if (t->has_new_code && now - t->learned >= LEARN_AGAIN_NS) {
         live_process_forget(&t->process);
@@ -192,11 +187,10 @@ static int take_sample(void *of, const struct sample *s, const struct vmstack *c
         return -1;
     if (!t->process.session || live_process_open(&t->process, &all->means.sink) < 0)
         return 0;
-    if (is_skipped(all, t, now))
-        return 0;
     if (renew_tables(all, now, err) < 0 || walk(all, t, s, copy, err) < 0)
         return -1;
-    note_walked(all, t, now);
+    if (!all->means.runtime)
+        note_walked(t, now);
     return 0;
 }
 

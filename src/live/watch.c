@@ -29,6 +29,7 @@ struct watches {
         const struct watch_kind *kind; /* NULL: none */
         void *all;
     } of[RUNTIMES_MAX + 1]; /* in the order of the table of runtimes; then of generated code */
+    size_t nr;
 };
 
 /* Processes with these runtimes make code, too, which the runtimes' own walks read. */
@@ -45,7 +46,9 @@ static bool wants(size_t i, unsigned holds)
 struct watches *watches_create(const struct watch_means *means)
 {
     struct watches *w = calloc(1, sizeof(*w));
-    for (size_t i = 0; w && i <= nr_runtimes; i++) {
+    if (w)
+        w->nr = nr_runtimes + 1;
+    for (size_t i = 0; w && i < w->nr; i++) {
         struct watch_means own = *means;
         own.runtime = i < nr_runtimes ? runtimes[i] : NULL;
         w->of[i].kind = kind_of(own.runtime);
@@ -59,7 +62,7 @@ struct watches *watches_create(const struct watch_means *means)
 
 void watches_free(struct watches *w)
 {
-    for (size_t i = 0; w && i <= nr_runtimes; i++) {
+    for (size_t i = 0; w && i < w->nr; i++) {
         if (w->of[i].all)
             w->of[i].kind->free(w->of[i].all);
     }
@@ -69,7 +72,7 @@ void watches_free(struct watches *w)
 int watches_sample(struct watches *w, const struct sample *s, const struct vmstack *copy,
                    unsigned holds, uint64_t age, struct error *err)
 {
-    for (size_t i = 0; i <= nr_runtimes; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         const struct watch_kind *kind = w->of[i].kind;
         if (kind && wants(i, holds) && age <= kind->late &&
             kind->sample(w->of[i].all, s, copy, err) < 0)
@@ -80,7 +83,7 @@ int watches_sample(struct watches *w, const struct sample *s, const struct vmsta
 
 void watches_mapped(struct watches *w, uint32_t pid)
 {
-    for (size_t i = 0; i <= nr_runtimes; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         if (w->of[i].kind)
             w->of[i].kind->mapped(w->of[i].all, pid);
     }
@@ -88,7 +91,7 @@ void watches_mapped(struct watches *w, uint32_t pid)
 
 void watches_mapped_file(struct watches *w, uint32_t pid)
 {
-    for (size_t i = 0; i <= nr_runtimes; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         if (w->of[i].kind && w->of[i].kind->mapped_file)
             w->of[i].kind->mapped_file(w->of[i].all, pid);
     }
@@ -96,7 +99,7 @@ void watches_mapped_file(struct watches *w, uint32_t pid)
 
 int watches_end(struct watches *w, uint32_t pid, struct error *err)
 {
-    for (size_t i = 0; i <= nr_runtimes; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         if (w->of[i].kind && w->of[i].kind->end(w->of[i].all, pid, err) < 0)
             return -1;
     }
@@ -105,7 +108,7 @@ int watches_end(struct watches *w, uint32_t pid, struct error *err)
 
 int watches_pass(struct watches *w, size_t budget, struct error *err)
 {
-    for (size_t i = 0; i <= nr_runtimes; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         if (w->of[i].kind && w->of[i].kind->pass(w->of[i].all, budget, err) < 0)
             return -1;
     }
@@ -114,7 +117,7 @@ int watches_pass(struct watches *w, size_t budget, struct error *err)
 
 int watches_flush(struct watches *w, struct error *err)
 {
-    for (size_t i = 0; i <= nr_runtimes; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         if (w->of[i].kind && w->of[i].kind->flush(w->of[i].all, err) < 0)
             return -1;
     }
@@ -123,7 +126,7 @@ int watches_flush(struct watches *w, struct error *err)
 
 void watches_rewrite(struct watches *w)
 {
-    for (size_t i = 0; i <= nr_runtimes; i++) {
+    for (size_t i = 0; i < w->nr; i++) {
         if (w->of[i].kind)
             w->of[i].kind->rewrite(w->of[i].all);
     }

@@ -8,6 +8,7 @@
  * own root, if that can still be reached.
  */
 #include "base/intern.h"
+#include "base/proc.h"
 #include "base/text.h"
 #include "session/recorded_memory.h"
 #include "session/registers.h"
@@ -262,34 +263,24 @@ static bool find_kept(struct session *s, const struct process *p, uint8_t kind, 
     return true;
 }
 
-/* Returns the pid in the process's own namespace: the last of NSpid, while the process lives and
- * (if its namespace was recorded) is still in that namespace. */
+/* Returns the pid in the process's own namespace, while the process lives and (if its namespace was
+ * recorded) is still in that namespace. */
 static uint32_t inner_pid(struct process *p)
 {
-    char path[64], line[256];
+    char path[64];
     struct stat st;
     if (p->inner_pid)
         return p->inner_pid;
     p->inner_pid = p->pid;
     snprintf(path, sizeof(path), "/proc/%" PRIu32 "/ns/pid", p->pid);
-    if (p->pid_ns && (stat(path, &st) < 0 || st.st_ino != p->pid_ns))
-        return p->pid;
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/status", p->pid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        const char *last = strncmp(line, "NSpid:", 6) == 0 ? strrchr(line, '\t') : NULL;
-        if (last)
-            p->inner_pid = (uint32_t)strtoul(last, NULL, 10);
-    }
-    if (f)
-        fclose(f);
+    if (!p->pid_ns || (stat(path, &st) == 0 && st.st_ino == p->pid_ns))
+        p->inner_pid = proc_inner_pid(p->pid);
     return p->inner_pid;
 }
 
 /* ---- jitdumps ------------------------------------------------------------------------------ */
 
-/* Returns the PID of ".../jit-PID.dump"; 0: the name is another. */
-static uint32_t announced_pid(const char *name)
+uint32_t session_announced_pid(const char *name)
 {
     const char *slash = strrchr(name, '/');
     uint32_t pid;
@@ -386,11 +377,11 @@ int jit_on_mapping(struct session *s, struct process *p, const struct record_mma
 {
     if (s->options.no_jit)
         return 0;
-    uint32_t pid = announced_pid(mm->filename);
+    uint32_t pid = session_announced_pid(mm->filename);
     if (pid && dump_announced(s, p, mm->filename, pid, time, err) < 0)
         return -1;
     bool kernels_own = strncmp(mm->filename, "[v", 2) == 0; /* [vvar], [vsyscall] */
-    bool no_file = kind == DSO_PSEUDO || text_undeleted(mm->filename) < strlen(mm->filename);
+    bool no_file = kind == DSO_PSEUDO || mm->filename[text_undeleted(mm->filename)];
     return no_file && !kernels_own ? perf_map_seek(s, p, err) : 0;
 }
 

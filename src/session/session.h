@@ -57,6 +57,10 @@ int session_apply(struct session *s, const struct record *rec, struct error *err
 /* Add a mapping of a user process that no record describes: of a core file or a live process. */
 int session_map(struct session *s, const struct record_mmap *mm, uint64_t time, struct error *err);
 
+/* Returns the PID of ".../jit-PID.dump", the name of a mapping that announces a jitdump; 0: the
+ * name is another. */
+uint32_t session_announced_pid(const char *name);
+
 /* The thread of a sample and its process, as they were when the sample was taken. */
 struct thread_context {
     uint32_t pid, tid;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What /proc says of a live process: its namespaces, and its files as it sees them. */
+#ifndef BASE_PROC_H
+#define BASE_PROC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Returns the pid in the process's own namespace (the last of NSpid, proc(5)); `pid` if the process
+ * is gone. */
+uint32_t proc_inner_pid(uint32_t pid);
+
+/* Returns whether the process is in another namespace than we are. `which`: "mnt", "pid". Returns
+ * false if it is gone. */
+bool proc_is_apart(uint32_t pid, const char *which);
+
+/* Open a plain file for reading at an absolute path as the process sees it. No link in the path
+ * leads out of the process's root, and none of the kernel's own links is followed. Returns -1 if
+ * there is none, or on Linux before 5.6. */
+int proc_open_in_root(uint32_t pid, const char *path);
+
+#endif
