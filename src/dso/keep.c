@@ -14,15 +14,20 @@
 
 enum { KEEP_MAX = 512 << 20 }; /* bytes; larger files are not kept */
 
-/* Make the folder of a path, and those above it below `from` bytes. */
+/* Make the folders of a path behind its first `from` bytes. Returns false if one of them is not a
+ * folder of ours: whoever can write there would choose where we write. */
 static bool make_folders(char *path, size_t from)
 {
-    for (char *at = path + from; (at = strchr(at, '/')); at++) {
+    struct stat st;
+    bool ours = true;
+    for (char *at = path + from; ours && (at = strchr(at, '/')); at++) {
         *at = 0;
-        (void)mkdir(path, 0755); /* it may be there; else opening fails */
+        (void)mkdir(path, 0755); /* it may be there */
+        ours = lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+               !(st.st_mode & 022);
         *at = '/';
     }
-    return true;
+    return ours;
 }
 
 static bool copy_all(int from, int to, off_t size)

@@ -36,6 +36,7 @@ struct record_options {
     uint64_t ring_bytes; /* size of each cpu's ring, a power of two of pages; 0: automatic */
     uint64_t delay_ms;
     bool no_inherit;
+    bool no_buildid_cache;
     enum switch_mode switch_mode;
     uint64_t switch_size; /* bytes */
     uint64_t switch_ns;

@@ -56,6 +56,7 @@ static int synthesize_start(struct capture *c, struct text *start, struct error 
                           .context = start,
                           .data_maps = c->o->callgraph == CALLGRAPH_DWARF,
                           .build_ids = c->events.build_ids,
+                          .keep = !c->o->no_buildid_cache,
                           .cache = id_cache_create()};
     const struct perf_event_header end = {PERF_RECORD_FINISHED_INIT, 0, sizeof(end)};
     const pid_t *tids = c->system_wide ? NULL : c->tids.at;

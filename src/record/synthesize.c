@@ -46,32 +46,38 @@ void id_cache_free(struct id_cache *c)
     free(c);
 }
 
-/* Get a path that leads to a mapped file by now: below the process's root, at its place, or, if it
- * was deleted or replaced, the kernel's own link to it. Returns false if none does. `gone`: only
- * the link does. */
-static bool find_file(const struct synth_map *m, char *path, size_t size, bool *gone)
+static bool leads_to(const char *path, const struct synth_map *m)
 {
     struct stat st;
+    return stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode);
+}
+
+/* Get a path that leads to a mapped file by now: below the process's root, at its place, or, if it
+ * was deleted or replaced, the kernel's own links to it. Returns false if none does. `gone`: only a
+ * link does. */
+static bool find_file(const struct synth_map *m, char *path, size_t size, bool *gone)
+{
     *gone = false;
     snprintf(path, size, "/proc/%d/root%s", (int)m->pid, m->name);
-    if (stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode))
+    if (leads_to(path, m))
         return true;
     snprintf(path, size, "%s", m->name);
-    if (stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode))
+    if (leads_to(path, m))
         return true;
     *gone = true;
     snprintf(path, size, "/proc/%d/exe", (int)m->pid);
-    if (stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode))
+    if (leads_to(path, m))
         return true;
     snprintf(path, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)m->pid, m->start,
              m->start + m->size);
-    return stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode);
+    return leads_to(path, m);
 }
 
 /* Read the build id of a mapped file; size 0: it has none. Returns false if the file cannot be read
  * through this process. A file that is gone from its place is kept: nobody finds it when the
  * process has ended. */
-static bool build_id_read(const struct synth_map *m, struct build_id *ret)
+static bool build_id_read(const struct synthesis *s, const struct synth_map *m,
+                          struct build_id *ret)
 {
     char path[4096 + 32];
     struct elf_image *image;
@@ -84,7 +90,7 @@ static bool build_id_read(const struct synth_map *m, struct build_id *ret)
         return err.kind == ERROR_FORMAT; /* no ELF file */
     *ret = image->build_id;
     elf_image_free(image);
-    if (gone && ret->size)
+    if (gone && s->keep && ret->size)
         (void)dso_keep_copy(path, ret);
     return true;
 }
@@ -103,7 +109,7 @@ static struct build_id build_id_of_map(const struct synthesis *s, const struct s
         return c->entries.at[n].id;
     if (c->entries.nr >= CACHE_MAX)
         return (struct build_id){0};
-    if (build_id_read(m, &id) && vec_push(&c->entries, (struct id_entry){dev, m->ino, id}) &&
+    if (build_id_read(s, m, &id) && vec_push(&c->entries, (struct id_entry){dev, m->ino, id}) &&
         !hash_table_add(&c->table, hash, c->entries.nr - 1))
         c->entries.nr--;
     return id;

@@ -20,6 +20,7 @@ struct synthesis {
     void *context;
     bool data_maps; /* also maps that are not executable */
     bool build_ids; /* in MMAP2 records */
+    bool keep;      /* copy files that are gone from their places to the build-id cache */
     struct id_cache *cache;
 };
 
