@@ -183,10 +183,9 @@ static struct backtrace_options options_of(const struct common *c, const struct 
     return o;
 }
 
-static int run(struct common *c, const struct bt_command *command, struct error *err)
+static int run(const struct common *c, const struct bt_command *command, struct error *err)
 {
     const struct backtrace_options options = options_of(c, command);
-    c->replay.symbols.lines = true;
     struct bt b = {.common = c, .options = &options, .out = {.options = &options}};
     if (stopped_process_open(command->target, &c->replay.dso, &c->replay.session, &b.process, err))
         return -1;
@@ -206,6 +205,7 @@ int cmd_bt(int argc, char **argv)
     struct bt_command b = {
         .depth = wanted.depth, .fields = wanted.fields_max, .string = wanted.string_max};
     common_init(&c);
+    c.replay.symbols.lines = true;
     int status = common_parse(&c, &bt_command_line, &b, argc, argv);
     if (status < 0 && !b.target) {
         error_set(&err, ERROR_FORMAT, "no process or core is named: give its PID or FILE");

@@ -108,15 +108,12 @@ static int name_by_place(const struct replay_worker *w, const struct replay_samp
     const struct mapping *m = f->code;
     const struct cfi *cfi = m->dso->kind == DSO_FILE ? dso_cfi(m->dso) : NULL;
     uint64_t inside, shown, begin;
-    char name[64];
     if (!cfi || !dso_offset_to_vaddr(m->dso, dso_address(m, frame_lookup_pc(f)), &inside) ||
         !dso_offset_to_vaddr(m->dso, dso_address(m, shown_pc(s, f)), &shown) ||
         !cfi_function(cfi, inside, &begin))
         return 0;
     struct text symbol = {0};
-    snprintf(name, sizeof(name), ":fn_%" PRIx64, begin);
-    text_string(&symbol, m->dso->short_name);
-    text_string(&symbol, name);
+    text_printf(&symbol, "%s:fn_%" PRIx64, m->dso->short_name, begin);
     ret->symbol = symbol.failed ? NULL : intern_bytes(w->replay->strings, symbol.at, symbol.size);
     ret->offset = shown - begin;
     ret->by_place = true;
