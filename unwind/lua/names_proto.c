@@ -159,6 +159,50 @@ static void read_parts(struct lua_asker *a, struct lua_code *c)
     a->is_behind = false;
 }
 
+static const uint8_t *element_of(const struct lua_code *c, enum lua_part part, uint32_t index)
+{
+    uint32_t nr;
+    size_t element;
+    if (index >= c->nr[part])
+        return NULL;
+    part_of(&c->proto, c->layout, part, &nr, &element);
+    return c->copy + c->at[part] + index * element;
+}
+
+/* Can a compiler have written this constant? */
+static bool is_constant(const struct lua_code *c, uint32_t index)
+{
+    enum { TYPE_MASK = 0xf };
+    const struct lua_value v = lua_value_of(&c->layout->fields, element_of(c, LUA_PART_K, index));
+    switch (v.tag & TYPE_MASK) {
+    case LUA_TNIL:
+    case LUA_TBOOLEAN:
+    case LUA_TNUMBER:
+        return true;
+    case LUA_TSTRING:
+        return lua_is_address(v.bits);
+    default:
+        return false;
+    }
+}
+
+/* Are the parts such as a compiler writes? A chunk that ran once and was loaded again is dead soon:
+ * its head may be as it was when others already have the memory of its parts. */
+static bool are_parts_sound(const struct lua_code *c)
+{
+    enum { LINE_MAX = 1 << 24 };
+    const uint32_t nr_code = c->nr[LUA_PART_CODE];
+    bool sound = !nr_code || lua_code_insn(c, nr_code - 1).op == LUA_OP_RETURN;
+    for (uint32_t i = 0; i < c->nr[LUA_PART_K] && sound; i++)
+        sound = is_constant(c, i);
+    for (uint32_t i = 0; i < c->nr[LUA_PART_PROTOS] && sound; i++)
+        sound = lua_is_address(lua_code_child(c, i));
+    const bool has_whole_lines = !c->layout->fields.proto.signed_lines;
+    for (uint32_t i = 0; has_whole_lines && i < c->nr[LUA_PART_LINES] && sound; i++)
+        sound = lua_u32(element_of(c, LUA_PART_LINES, i), 0) - 1 < LINE_MAX;
+    return sound;
+}
+
 int lua_code_read(struct lua_asker *a, uint64_t address, struct lua_code *ret)
 {
     *ret = (struct lua_code){.layout = a->reader.layout};
@@ -171,6 +215,8 @@ int lua_code_read(struct lua_asker *a, uint64_t address, struct lua_code *ret)
     if (!ret->copy)
         return -1;
     read_parts(a, ret);
+    if (!are_parts_sound(ret))
+        memset(ret->nr, 0, sizeof(ret->nr));
     return 1;
 }
 
@@ -221,16 +267,6 @@ int lua_code_check(struct lua_asker *a, const struct lua_code *c)
 }
 
 /* ---- code and lines ------------------------------------------------------------------------ */
-
-static const uint8_t *element_of(const struct lua_code *c, enum lua_part part, uint32_t index)
-{
-    uint32_t nr;
-    size_t element;
-    if (index >= c->nr[part])
-        return NULL;
-    part_of(&c->proto, c->layout, part, &nr, &element);
-    return c->copy + c->at[part] + index * element;
-}
 
 struct lua_insn lua_code_insn(const struct lua_code *c, uint32_t index)
 {

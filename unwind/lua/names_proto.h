@@ -71,11 +71,13 @@ struct lua_code {
     const struct lua_layout *layout;
     uint8_t *copy; /* all parts, one behind the other */
     size_t at[LUA_NR_PARTS];
-    uint32_t nr[LUA_NR_PARTS]; /* elements; 0: there are none, or they are not recorded */
+    uint32_t nr[LUA_NR_PARTS]; /* elements; 0: there are none, they are not recorded, or
+                                are remains */
 };
 
-/* Read a prototype. Returns 1; 0: there is none; -1: memory is out. The caller frees the result
- * with lua_code_free(). */
+/* Read a prototype. Parts that no compiler writes so count as not recorded, all of them: they are
+ * the remains of a dead one. Returns 1; 0: there is none; -1: memory is out. The caller frees the
+ * result with lua_code_free(). */
 int lua_code_read(struct lua_asker *a, uint64_t address, struct lua_code *ret);
 void lua_code_free(struct lua_code *c);
 /* Returns the bytes of the copy. */

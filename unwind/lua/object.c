@@ -280,64 +280,6 @@ bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *re
            lua_proto_of(r->layout, address, bytes, ret);
 }
 
-/* Get the last entry of the absolute lines that is for `index` or an earlier instruction. Without
- * one, counting begins before the first instruction. */
-static bool absolute_line(struct lua_reader *r, const struct lua_proto *p, uint32_t index,
-                          int64_t *from, int64_t *line)
-{
-    uint32_t low = 0, high = p->nr_abslineinfo;
-    *from = -1;
-    *line = p->line_defined;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        struct {
-            int32_t pc, line;
-        } e;
-        if (!lua_read(r, p->abslineinfo + sizeof(e) * middle, &e, sizeof(e)))
-            return false;
-        if (e.pc < 0 || (uint32_t)e.pc > index) {
-            high = middle;
-        } else {
-            *from = e.pc;
-            *line = e.line;
-            low = middle + 1;
-        }
-    }
-    return true;
-}
-
-/* Versions from 5.4 on keep the difference to the line before in a byte for each instruction, and
- * now and then a whole line. */
-static uint32_t line_by_differences(struct lua_reader *r, const struct lua_proto *p, uint32_t index)
-{
-    int64_t from, line;
-    if (!absolute_line(r, p, index, &from, &line))
-        return 0;
-    int8_t step[256];
-    for (int64_t at = from + 1; at <= index;) {
-        size_t nr = (size_t)(index - at + 1);
-        nr = nr < sizeof(step) ? nr : sizeof(step);
-        if (!lua_read(r, p->lineinfo + (uint64_t)at, step, nr))
-            return 0;
-        for (size_t i = 0; i < nr; i++)
-            line += step[i];
-        at += (int64_t)nr;
-    }
-    return line > 0 && line <= INT32_MAX ? (uint32_t)line : 0;
-}
-
-uint32_t lua_proto_line(struct lua_reader *r, const struct lua_proto *p, uint32_t index)
-{
-    int32_t line;
-    if (index >= p->nr_lineinfo)
-        return 0;
-    if (r->layout->fields.proto.signed_lines)
-        return line_by_differences(r, p, index);
-    if (!lua_read(r, p->lineinfo + sizeof(line) * index, &line, sizeof(line)))
-        return 0;
-    return line > 0 ? (uint32_t)line : 0;
-}
-
 /* ---- strings ------------------------------------------------------------------------------- */
 
 enum { STRING_HEAD = 0x20, STRING_LENGTH_MAX = 1 << 30, SHORT_MAX = 40 };

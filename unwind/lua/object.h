@@ -161,8 +161,6 @@ bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *re
 /* The same, of bytes that were read: layout->fields.proto.size of them. */
 bool lua_proto_of(const struct lua_layout *layout, uint64_t address, const uint8_t *bytes,
                   struct lua_proto *ret);
-/* Returns the line of an instruction; 0: not known (a stripped chunk). */
-uint32_t lua_proto_line(struct lua_reader *r, const struct lua_proto *p, uint32_t index);
 
 /* Read a string object's text, at most `size` bytes and a zero byte behind them. Returns its whole
  * length; SIZE_MAX: there is no string, or it is not recorded. */
