@@ -14,7 +14,12 @@ uint32_t proc_inner_pid(uint32_t pid);
  * false if it is gone. */
 bool proc_is_apart(uint32_t pid, const char *which);
 
-/* Open a plain file for reading at an absolute path as the process sees it. No link in the path
+/* Returns whether the process has another root directory than we have (chroot). Returns false if
+ * it is gone. */
+bool proc_has_own_root(uint32_t pid);
+
+/* Open a plain file for reading at an absolute path as the process sees it, or as /proc/PID/maps
+ * tells us of a file below another root. No link in the path
  * leads out of the process's root, and none of the kernel's own links is followed. Returns -1 if
  * there is none, or on Linux before 5.6. */
 int proc_open_in_root(uint32_t pid, const char *path);

@@ -31,7 +31,7 @@ static const uint8_t kinds[FILES] = {[MAP] = VMENTRY_PERF_MAP, [DUMP] = VMENTRY_
 
 struct code_process {
     uint32_t pid;
-    bool apart; /* in namespaces of its own: written while it runs */
+    bool apart; /* in namespaces, or below a root, of its own: written while it runs */
     struct kept_file file[FILES];
 };
 
@@ -179,7 +179,8 @@ int code_watch_begin(struct code_watch *w, pid_t pid, struct error *err)
     if (!p)
         return error_no_memory(err);
     p->pid = (uint32_t)pid;
-    p->apart = proc_is_apart(p->pid, "mnt") || proc_is_apart(p->pid, "pid");
+    p->apart =
+        proc_is_apart(p->pid, "mnt") || proc_is_apart(p->pid, "pid") || proc_has_own_root(p->pid);
     for (int i = 0; i < FILES; i++)
         p->file[i].fd = -1;
     if (!name_files(p) || !table_put(&w->processes, (uint64_t)p->pid + 1, p)) {
