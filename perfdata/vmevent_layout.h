@@ -103,6 +103,16 @@ enum vmentry_kind {
     VMENTRY_PERF_MAP, /* VMEVENT_MEM: no memory, but a piece of the process's perf map; its address
                          is the offset in the file */
     VMENTRY_JITDUMP,  /* the same of its jitdump */
+    VMENTRY_TEXT,     /* VMEVENT_MEM: no memory, but a struct vmentry_text: whose text the anonymous
+                         executable memory at the address is */
+};
+
+/* Bytes of a VMENTRY_TEXT. */
+struct vmentry_text {
+    uint64_t end; /* of the memory */
+    uint64_t
+        like; /* address in a mapping of the file; 0: of the one that was mapped there before */
+    uint64_t offset; /* in the file; UINT64_MAX: the memory is not a file's */
 };
 
 /* The address of a digest entry, for the trace at `address`: no program has memory there. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "live/code_watch.h"
 
+#include "base/moved_text.h"
 #include "base/proc.h"
 #include "base/table.h"
 #include "live/lua_scan.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@ enum {
     POLL_NS = 200000000,  /* between two looks at all files */
     FILE_MAX = 64 << 20,  /* bytes of one file that are kept */
     PROCESSES_MAX = 4096, /* that are watched; each holds up to two files open */
+    TEXT_LOOKS = 5,       /* at most for text that a process moves: it does that when it starts */
 };
 
 /* A process's perf map, or its jitdump. */
@@ -31,7 +34,8 @@ static const uint8_t kinds[FILES] = {[MAP] = VMENTRY_PERF_MAP, [DUMP] = VMENTRY_
 
 struct code_process {
     uint32_t pid;
-    bool apart; /* in namespaces, or below a root, of its own: written while it runs */
+    bool apart;     /* in namespaces, or below a root, of its own: written while it runs */
+    unsigned looks; /* for moved text, which are left */
     struct kept_file file[FILES];
 };
 
@@ -157,6 +161,68 @@ static bool will_be_found(const struct kept_file *file)
            here.st_ino == held.st_ino && here.st_dev == held.st_dev;
 }
 
+static void write_text(struct code_watch *w, pid_t pid, const struct process_map *m,
+                       const struct vmentry_text *text)
+{
+    const uint64_t now = mem_writer_now(&w->writer);
+    const struct vmevent_entry entry = {.address = m->start,
+                                        .length = sizeof(*text),
+                                        .kind = VMENTRY_TEXT,
+                                        .before = now,
+                                        .after = now,
+                                        .bytes = (const uint8_t *)text};
+    w->writer.pid = pid;
+    mem_writer_put(&w->writer, &entry);
+}
+
+/* An address in an executable mapping of the same file; 0: there is none. */
+static uint64_t find_like(const struct process_maps *maps, const struct process_map *m)
+{
+    vec_foreach (b, &maps->maps)
+        if (b->inode == m->inode && b->major == m->major && b->minor == m->minor &&
+            b->prot & PROT_EXEC && !b->is_moved)
+            return b->start;
+    return 0;
+}
+
+/* Write which mappings are moved text. */
+static void write_texts(struct code_watch *w, pid_t pid, const struct process_maps *maps)
+{
+    vec_foreach (m, &maps->maps) {
+        const struct vmentry_text text = {m->end, find_like(maps, m), m->pgoff};
+        if (m->is_moved)
+            write_text(w, pid, m, &text);
+    }
+}
+
+/* Write which memory in a hole of a file has other bytes, now: a reader believes a later finding
+ * that they are the file's. */
+static void write_others(struct code_watch *w, pid_t pid, const struct process_maps *maps)
+{
+    struct process_map ignored;
+    for (size_t i = 0; i < maps->maps.nr; i++) {
+        const struct vmentry_text other = {maps->maps.at[i].end, 0, UINT64_MAX};
+        if (moved_text_look(pid, maps, i, &ignored) == MOVED_TEXT_OTHER)
+            write_text(w, pid, &maps->maps.at[i], &other);
+    }
+}
+
+/* Look for text that the process has moved. Some is moved later; and what is not equal to the file
+ * may be in the middle of the move. */
+static void look_for_text(struct code_watch *w, struct code_process *p)
+{
+    const pid_t pid = (pid_t)p->pid;
+    struct process_maps maps;
+    struct error ignored;
+    if (!p->looks || is_full(w) || process_maps_read(pid, &maps, &ignored) < 0)
+        return;
+    p->looks--;
+    moved_text_restore(pid, &maps);
+    write_texts(w, pid, &maps);
+    write_others(w, pid, &maps);
+    process_maps_free(&maps);
+}
+
 static void write_last(struct code_watch *w, struct code_process *p)
 {
     for (int i = 0; i < FILES; i++)
@@ -188,6 +254,8 @@ int code_watch_begin(struct code_watch *w, pid_t pid, struct error *err)
         return error_no_memory(err);
     }
     open_files(p);
+    p->looks = TEXT_LOOKS;
+    look_for_text(w, p);
     return 0;
 }
 
@@ -217,6 +285,7 @@ int code_watch_poll(struct code_watch *w, struct error *err)
         open_files(p);
         for (int i = 0; i < FILES && p->apart; i++)
             write_rest(w, p, i);
+        look_for_text(w, p);
         if (mem_writer_send(&w->writer, err) < 0)
             return -1;
     }
@@ -252,5 +321,6 @@ void code_watch_rewrite(struct code_watch *w)
         struct code_process *p = slot->value;
         for (int i = 0; i < FILES; i++)
             p->file[i].written = 0;
+        p->looks = TEXT_LOOKS;
     }
 }

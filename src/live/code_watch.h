@@ -4,7 +4,8 @@
  * of other namespaces (a container's /tmp is gone when it ends, and its pids are others), and those
  * that are deleted when their process has ended. They go into the recording (VMENTRY_PERF_MAP,
  * VMENTRY_JITDUMP). The files are held open, so that their last lines are read after the process
- * has ended.
+ * has ended. Also says of processes that have moved their text whether its bytes are the file's
+ * (VMENTRY_TEXT).
  */
 #ifndef LIVE_CODE_WATCH_H
 #define LIVE_CODE_WATCH_H

@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAPS_MAX = 64 << 20 }; /* bytes of a /proc/PID/maps that are read at most */
-
 /* ---- reading a process ------------------------------------------------------------------- */
 
 struct process_memory {
@@ -84,92 +82,6 @@ static bool layer_read(void *context, const struct memory_query *q, void *to,
 struct memory_layer process_memory_layer(struct process_memory *p)
 {
     return (struct memory_layer){.name = "live", .read = layer_read, .context = p};
-}
-
-/* ---- mappings ---------------------------------------------------------------------------- */
-
-static int read_all(const char *path, char **ret, struct error *err)
-{
-    size_t size = 0, cap = 64 << 10;
-    char *text = malloc(cap + 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = -1;
-    if (fd < 0 || !text) {
-        free(text);
-        if (fd < 0)
-            return error_system(err, errno, "%s", path);
-        close(fd);
-        return error_no_memory(err);
-    }
-    while ((n = read(fd, text + size, cap - size)) > 0) {
-        size += (size_t)n;
-        if (size < cap || cap >= MAPS_MAX)
-            continue;
-        char *more = realloc(text, 2 * cap + 1);
-        if (!more)
-            break;
-        text = more;
-        cap *= 2;
-    }
-    close(fd);
-    text[size] = 0;
-    *ret = text;
-    return 0;
-}
-
-/* Parse one line, "START-END rwxp OFFSET MAJ:MIN INODE   PATH". */
-static bool parse_map(char *line, struct process_map *ret)
-{
-    char prot[5];
-    int path = 0;
-    *ret = (struct process_map){0};
-    if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &ret->start, &ret->end, prot, &ret->pgoff,
-               &ret->major, &ret->minor, &ret->inode, &path) < 7 ||
-        strlen(prot) != 4 || ret->start >= ret->end)
-        return false;
-    ret->prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) |
-                (prot[2] == 'x' ? PROT_EXEC : 0);
-    ret->shared = prot[3] == 's';
-    ret->path = path ? line + path : "";
-    return true;
-}
-
-int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err)
-{
-    char path[64], *save = NULL;
-    struct process_map map;
-    *ret = (struct process_maps){0};
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    if (read_all(path, &ret->text, err) < 0)
-        return -1;
-    for (char *line = strtok_r(ret->text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        if (parse_map(line, &map) && !vec_push(&ret->maps, map)) {
-            process_maps_free(ret);
-            return error_no_memory(err);
-        }
-    }
-    return 0;
-}
-
-void process_maps_free(struct process_maps *maps)
-{
-    vec_free(&maps->maps);
-    free(maps->text);
-    maps->text = NULL;
-}
-
-const char *process_map_live_path(pid_t pid, const struct process_map *map, char *buffer,
-                                  size_t size)
-{
-    struct stat st;
-    if (map->path[0] != '/' || !map->path[text_undeleted(map->path)])
-        return NULL;
-    snprintf(buffer, size, "/proc/%d/exe", (int)pid);
-    if (stat(buffer, &st) == 0 && st.st_ino == map->inode)
-        return buffer;
-    snprintf(buffer, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, map->start,
-             map->end);
-    return buffer;
 }
 
 /* ---- files ------------------------------------------------------------------------------- */

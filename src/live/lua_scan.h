@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "unwind/luajit/vm.h"
+#include "base/process_maps.h"
 #include "unwind/memory.h"
 
 #include <stdbool.h>
@@ -32,31 +33,6 @@ bool process_memory_read(const struct process_memory *p, uint64_t address, void 
 /* The same memory as a layer for walkers; all bytes are PROVENANCE_STALE. Valid as long as `p` is
  * open. */
 struct memory_layer process_memory_layer(struct process_memory *p);
-
-/* ---- mappings ---------------------------------------------------------------------------- */
-
-/* A line of /proc/PID/maps. */
-struct process_map {
-    uint64_t start, end, pgoff; /* bytes */
-    uint64_t inode;
-    uint32_t major, minor;
-    uint32_t prot; /* PROT_* */
-    bool shared;
-    const char *path; /* "" for anonymous memory; points into process_maps.text */
-};
-
-struct process_maps {
-    VEC(struct process_map) maps;
-    char *text;
-};
-
-int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err);
-void process_maps_free(struct process_maps *maps);
-/* Get where the process has the file of a mapping whose file was deleted or replaced: a link that
- * needs CAP_SYS_ADMIN, or /proc/PID/exe. NULL: the file is not deleted. `buffer`: at least 64
- * bytes. */
-const char *process_map_live_path(pid_t pid, const struct process_map *map, char *buffer,
-                                  size_t size);
 
 /* ---- VMs --------------------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "live/stopped_process.h"
 
+#include "base/moved_text.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <elf.h>
@@ -51,6 +53,7 @@ static int open_live(struct stopped_process *s, const struct dso_options *option
         process_maps_read((pid_t)s->pid, &maps, err))
         return -1;
     s->dsos = dsos_create(options);
+    moved_text_restore((pid_t)s->pid, &maps);
     int failed = s->dsos
                      ? session_create(NULL, s->dsos, session ? session : &no_jit, &s->session, err)
                      : error_no_memory(err);

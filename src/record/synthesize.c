@@ -3,6 +3,7 @@
 #include "record/synthesize.h"
 #include "base/hash.h"
 #include "base/hash_table.h"
+#include "base/moved_text.h"
 #include "record/synthesize_internal.h"
 #include "dso/elf_image.h"
 
@@ -159,50 +160,41 @@ int synthesize_map(const struct synthesis *s, struct synth_map *m, struct error 
                           err);
 }
 
-/* Parse a line of /proc/PID/maps. Returns false if no map is wanted from it. */
-static bool map_parse(const struct synthesis *s, char *line, struct synth_map *m)
+static struct synth_map map_of(pid_t pid, const struct process_map *m)
 {
-    uint64_t end;
-    char prot[5];
-    unsigned maj, min;
-    int at = 0;
-    line[strcspn(line, "\n")] = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m->start,
-               &end, prot, &m->offset, &maj, &min, &m->ino, &at) < 7 ||
-        !at || end <= m->start)
-        return false;
-    m->size = end - m->start;
-    m->maj = maj;
-    m->min = min;
-    m->prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) |
-              (prot[2] == 'x' ? PROT_EXEC : 0);
-    m->flags = prot[3] == 's' ? MAP_SHARED : MAP_PRIVATE;
-    m->misc = PERF_RECORD_MISC_USER;
-    m->name = line[at] ? line + at : "//anon";
-    if (m->prot & PROT_EXEC)
-        return true;
-    m->misc |= PERF_RECORD_MISC_MMAP_DATA;
-    return s->data_maps;
+    const bool is_code = m->prot & PROT_EXEC;
+    return (struct synth_map){.pid = (uint32_t)pid,
+                              .tid = (uint32_t)pid,
+                              .start = m->start,
+                              .size = m->end - m->start,
+                              .offset = m->pgoff,
+                              .ino = m->inode,
+                              .maj = m->major,
+                              .min = m->minor,
+                              .prot = m->prot,
+                              .flags = m->shared ? MAP_SHARED : MAP_PRIVATE,
+                              .misc = PERF_RECORD_MISC_USER |
+                                      (is_code ? 0 : PERF_RECORD_MISC_MMAP_DATA),
+                              .name = m->path[0] ? m->path : "//anon"};
 }
 
 static int synthesize_maps(const struct synthesis *s, pid_t pid, struct error *err)
 {
-    char path[64], *line = NULL;
-    size_t cap = 0;
+    struct process_maps maps;
+    struct error gone;
     int r = 0;
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-    FILE *f = fopen(path, "re");
-    while (f && !r && getline(&line, &cap, f) > 0) {
-        struct synth_map m = {.pid = (uint32_t)pid, .tid = (uint32_t)pid};
-        if (!map_parse(s, line, &m))
+    if (process_maps_read(pid, &maps, &gone) < 0)
+        return 0;
+    moved_text_restore(pid, &maps);
+    for (size_t i = 0; i < maps.maps.nr && !r; i++) {
+        struct synth_map m = map_of(pid, &maps.maps.at[i]);
+        if (!(m.prot & PROT_EXEC) && !s->data_maps)
             continue;
         if (s->build_ids && s->cache)
             m.build_id = build_id_of_map(s, &m);
         r = synthesize_map(s, &m, err);
     }
-    free(line);
-    if (f)
-        fclose(f);
+    process_maps_free(&maps);
     return r;
 }
 

@@ -6,6 +6,7 @@
 #include "base/intern.h"
 #include "base/text.h"
 #include "dso/elf_image.h"
+#include "session/recorded_memory.h"
 #include "session/session_internal.h"
 
 #include <inttypes.h>
@@ -178,30 +179,75 @@ static bool changes_nothing(struct regions regions, const struct record_mmap *mm
 
 enum { HUGE_PAGE = 1 << 21 };
 
-/* Programs that move their text to huge pages (V8's --use-largepages, Intel's iodlr, ...) map
- * anonymous memory over huge-page-aligned parts of the text, copy the text back, and make the
- * memory executable. If aligned memory lies wholly inside one executable mapping of a file, the
- * session remembers that the place was this file's. If the memory becomes executable, it is taken
- * to hold the file's text still. */
+/* If anonymous memory lies wholly inside one executable mapping of a file, the session remembers
+ * that the place was this file's. */
 static void note_under(struct regions regions, struct region *r)
 {
     const struct region_slot *slot = regions_find(regions, r->map.start);
-    if (!r->anonymous || !slot || slot->region.map.end < r->map.end)
+    if (!slot || slot->region.map.end < r->map.end)
         return;
     const struct region *below = &slot->region;
     uint64_t offset = r->map.start - below->map.start;
     if (below->under) {
         r->under = below->under;
         r->under_pgoff = below->under_pgoff + offset;
-    } else if (below->map.dso->kind == DSO_FILE && (below->map.prot & PROT_EXEC) &&
-               r->map.start % HUGE_PAGE == 0 && r->map.end % HUGE_PAGE == 0) {
+    } else if (below->map.dso->kind == DSO_FILE && (below->map.prot & PROT_EXEC)) {
         r->under = below->map.dso;
         r->under_pgoff = below->map.pgoff + offset;
     }
-    if (!r->under || !(r->map.prot & PROT_EXEC))
+}
+
+/* Where nobody has compared bytes, only memory with the borders of huge pages is taken to hold the
+ * text of the file whose place it has. */
+static bool has_huge_borders(const struct region *r)
+{
+    return r->map.start % HUGE_PAGE == 0 && r->map.end % HUGE_PAGE == 0;
+}
+
+/* Programs that move their text to huge pages (V8's --use-largepages, Intel's iodlr, ...) map
+ * anonymous memory over a part of the text, copy the text back, and make the memory executable. The
+ * recorder has compared it with the file. */
+static void note_text(const struct session *s, uint32_t pid, struct regions regions,
+                      struct region *r)
+{
+    if (!r->anonymous)
         return;
-    r->map.dso = r->under;
-    r->map.pgoff = r->under_pgoff;
+    note_under(regions, r);
+    if (!(r->map.prot & PROT_EXEC))
+        return;
+    const struct recorded_text *text =
+        memory_log_text(s->options.log, pid, r->map.start, r->map.end);
+    if (!text && r->under && has_huge_borders(r)) {
+        r->map.dso = r->under;
+        r->map.pgoff = r->under_pgoff;
+    }
+    if (!text || text->offset == RECORDED_TEXT_OTHER)
+        return;
+    const struct region_slot *like = text->like ? regions_find(regions, text->like) : NULL;
+    struct dso *dso = like ? like->region.map.dso : r->under;
+    if (!dso || dso->kind != DSO_FILE)
+        return;
+    r->map.dso = dso;
+    r->map.pgoff = text->offset;
+}
+
+/* A process that was there before has its mappings told in order: the memory before `r` may be in a
+ * hole of the file whose next part `r` is. Returns false when out of memory. */
+static bool note_hole(struct regions *regions, const struct region *r)
+{
+    const struct region_slot *hole = r->map.start ? regions_find(*regions, r->map.start - 1) : NULL;
+    const struct region_slot *first =
+        hole && hole->region.map.start ? regions_find(*regions, hole->region.map.start - 1) : NULL;
+    if (!first || r->map.dso->kind != DSO_FILE || !hole->region.anonymous ||
+        hole->region.map.end != r->map.start || !(hole->region.map.prot & PROT_EXEC) ||
+        first->region.map.dso != r->map.dso || first->region.map.end != hole->region.map.start ||
+        r->map.start - first->region.map.start != r->map.pgoff - first->region.map.pgoff ||
+        !has_huge_borders(&hole->region))
+        return true;
+    struct region text = hole->region;
+    text.under = text.map.dso = r->map.dso;
+    text.under_pgoff = text.map.pgoff = r->map.pgoff - (r->map.start - text.map.start);
+    return regions_put(regions, &text);
 }
 
 /* Pages of a private file mapping that could be written before are no longer equal to the file: the
@@ -301,9 +347,11 @@ int maps_apply(struct session *s, struct machine *m, const struct record_mmap *m
     r.map.dso = dso_for(s, p, mm, name, kind, has_map_name(&r), time);
     if (!r.map.dso)
         return error_no_memory(err);
-    note_under(regions, &r);
+    note_text(s, p->pid, regions, &r);
     note_written(regions, &r);
     if (region_put(s, p, &r, err) < 0)
         return -1;
+    if (!note_hole(&p->space->regions, &r))
+        return error_no_memory(err);
     return mm->prot & PROT_EXEC ? jit_on_mapping(s, p, mm, kind, time, err) : 0;
 }

@@ -21,6 +21,7 @@
 enum {
     VERSIONS_MAX = 1 << 22, /* 256 MiB of index: for some 1 GB of contents, --max-log */
     BUFFER_SIZE = 256 << 10,
+    TEXTS_MAX = 4096,
     FORKS_MAX = 16, /* ancestors that are searched */
 };
 
@@ -68,6 +69,7 @@ struct memory_log {
     VEC(struct version) versions;
     VEC(struct life) lives;
     VEC(struct note) notes; /* sealed: sorted, without duplicates */
+    VEC(struct recorded_text) texts;
     struct code_files files;
     struct renewals renewals;
     enum memory_log_order order;
@@ -132,6 +134,7 @@ void memory_log_free(struct memory_log *log)
     vec_free(&log->versions);
     vec_free(&log->lives);
     vec_free(&log->notes);
+    vec_free(&log->texts);
     renewals_free(&log->renewals);
     hash_table_free(&log->newest);
     free(log->ends);
@@ -324,6 +327,22 @@ static int add_index(struct memory_log *log, uint32_t pid, const struct vmevent_
     return memory_log_add_prototype(log, pid, pair[0], pair[1], err);
 }
 
+/* Add an entry about text that was moved. */
+static int add_text(struct memory_log *log, uint32_t pid, const struct vmevent_entry *e,
+                    struct error *err)
+{
+    struct vmentry_text text;
+    if (e->length != sizeof(text) || !e->bytes)
+        return 0;
+    if (log->texts.nr >= TEXTS_MAX) {
+        log->stats.over++;
+        return 0;
+    }
+    memcpy(&text, e->bytes, sizeof(text));
+    const struct recorded_text moved = {pid, e->address, text.end, text.like, text.offset};
+    return vec_push(&log->texts, moved) ? 0 : error_no_memory(err);
+}
+
 static int by_note(const void *a, const void *b)
 {
     const struct note *x = a, *y = b;
@@ -406,6 +425,18 @@ size_t memory_log_globals(const struct memory_log *log, uint32_t pid, uint64_t *
     return nr;
 }
 
+const struct recorded_text *memory_log_text(const struct memory_log *log, uint32_t pid,
+                                            uint64_t start, uint64_t end)
+{
+    const struct recorded_text *found = NULL;
+    for (size_t i = 0; log && i < log->texts.nr; i++) {
+        const struct recorded_text *t = &log->texts.at[i];
+        if (t->pid == pid && t->start == start && t->end == end)
+            found = found && found->offset != RECORDED_TEXT_OTHER ? found : t;
+    }
+    return found;
+}
+
 /* ---- versions ------------------------------------------------------------------------------ */
 
 static int add_version(struct memory_log *log, uint32_t life, const struct vmevent_entry *e,
@@ -446,6 +477,8 @@ static int add_entry(struct memory_log *log, uint32_t pid, const struct vmevent_
     uint32_t life = life_at(log, pid, e->before);
     if (e->kind == VMENTRY_INDEX)
         return add_index(log, pid, e, err);
+    if (e->kind == VMENTRY_TEXT)
+        return add_text(log, pid, e, err);
     if (e->kind == VMENTRY_PERF_MAP || e->kind == VMENTRY_JITDUMP)
         return code_files_add(&log->files, pid, e, err);
     if (e->after < e->before || !e->length || e->flags & VMENTRY_FAILED) {

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The mappings of a live process, as /proc/PID/maps lists them. */
+#ifndef BASE_PROCESS_MAPS_H
+#define BASE_PROCESS_MAPS_H
+
+#include "base/error.h"
+#include "base/vec.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A line of /proc/PID/maps. */
+struct process_map {
+    uint64_t start, end, pgoff; /* bytes */
+    uint64_t inode;
+    uint32_t major, minor;
+    uint32_t prot; /* PROT_* */
+    bool shared;
+    bool is_moved;    /* anonymous memory with the text of this file (moved_text_restore()) */
+    const char *path; /* "" for anonymous memory; points into process_maps.text */
+};
+
+struct process_maps {
+    VEC(struct process_map) maps;
+    char *text;
+};
+
+int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err);
+void process_maps_free(struct process_maps *maps);
+/* Get where the process has the file of a mapping whose file was deleted or replaced: a link that
+ * needs CAP_SYS_ADMIN, or /proc/PID/exe. NULL: the file is not deleted. `buffer`: at least 64
+ * bytes. */
+const char *process_map_live_path(pid_t pid, const struct process_map *map, char *buffer,
+                                  size_t size);
+
+#endif
