@@ -300,26 +300,16 @@ static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
 }
 
 /* The prototype that has `pc` in its bytecode. Searched in the surrounding functions (recursion),
- * in the trace's own constants, and in those of the parent traces, where the call was specialized.
- * 0: none. */
+ * and in the trace's constants. 0: none. */
 static uint64_t proto_of(struct luajit_walk *w, const struct luajit_state *L,
                          const struct luajit_trace *t, const struct reading *reading, uint64_t pc)
 {
-    enum { PARENTS = 32 };
     const struct luajit_function *f = luajit_function_at(&w->r, L, reading->base, NULL);
-    struct luajit_trace side = *t;
     if (luajit_pc_inside(f, pc))
         return f->proto;
     if (luajit_pc_inside(&reading->start, pc))
         return reading->start.proto;
-    for (unsigned i = 0; i < PARENTS; i++) {
-        uint16_t parent, exitno;
-        uint64_t proto = luajit_trace_proto_of(&w->r, &side, pc);
-        if (proto || !luajit_trace_parent(&w->r, &side, &parent, &exitno) ||
-            !luajit_trace_read(&w->r, w->vm.g, parent, &side))
-            return proto;
-    }
-    return 0;
+    return luajit_traces_proto_of(&w->r, w->vm.g, t, pc);
 }
 
 /* An inlined frame's function: a constant of the trace. Where a prototype has many closures, it is
@@ -549,8 +539,15 @@ bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t, 
     return true;
 }
 
+/* Were the words that lead to the Lua stack read at another moment than the sample's? */
+static bool is_of_another_moment(const struct luajit_walk *w)
+{
+    return w->process->prototype || w->r.provenance > PROVENANCE_EXACT;
+}
+
 /* Emit the trace's frames with `number` as the covering snapshot, from `base` on. If no snapshot
- * fits, emit the function at `base`. */
+ * fits a Lua stack of this moment, emit the function at `base`. One of another moment says less
+ * than the trace itself. */
 static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct luajit_state *L,
                                           const struct luajit_trace *t, bool has_snapshot,
                                           bool is_exit, uint32_t number, uint64_t base,
@@ -581,7 +578,7 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
         walk_say(w, TRACE_UNDO, "with that snapshot the Lua stack is no chain of valid frames", 0,
                  0);
     }
-    if (w->process->prototype) /* the function now at `base` says less than the trace itself */
+    if (is_of_another_moment(w))
         return LUAJIT_SEGMENT_BAD;
     emit_weaken(e, PROVENANCE_GUESS,
                 "no snapshot of the trace fits the Lua stack: the function at the base is taken");
@@ -680,7 +677,7 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
     enum luajit_segment_end end =
         emit_trace(w, &L, t, found, exit != UINT32_MAX, exitno, base ? base : L.base, &e, &next);
     enum walker_result got;
-    if (end == LUAJIT_SEGMENT_BAD && w->process->prototype) {
+    if (end == LUAJIT_SEGMENT_BAD && is_of_another_moment(w)) {
         emit_undo(&e);
         s->begun = s->lost = true;
         got = emit_trace_alone(w, t, exit, e.cfa) ? WALKER_STEPPED : WALKER_NO_MEMORY;

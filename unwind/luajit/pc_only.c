@@ -8,7 +8,7 @@
 #include "unwind/luajit/walk_internal.h"
 
 static const char why_listed[] =
-    "its Lua stack is not of this moment: the list of all prototypes and "
+    "its Lua stack is not of this moment: the list of all prototypes, traces and "
     "registers alone tell the function";
 static const char why_unknown[] =
     "the functions that called it are on a Lua stack that was not recorded "
@@ -65,13 +65,26 @@ bool emit_alone(struct luajit_walk *w, uint64_t cfa)
     return emit_end(&e) && emit_callers(w, PROVENANCE_STALE);
 }
 
-/* An inlined frame's function: a constant of the trace, or the listed function that has `pc`. */
-static struct luajit_function inlined(struct luajit_walk *w, uint64_t func, uint64_t pc)
+/* The function that has `pc`: a listed one, or one that the trace knows. */
+static bool traced_function(struct luajit_walk *w, const struct luajit_trace *t, uint64_t pc,
+                            struct luajit_function *ret)
+{
+    if (listed_function(w, pc, ret))
+        return true;
+    uint64_t proto = luajit_traces_proto_of(&w->r, w->vm.g, t, pc);
+    *ret = (struct luajit_function){.address = proto, .proto = proto, .lua = true};
+    return proto && luajit_code_read(&w->r, proto, &ret->code, &ret->sizebc) &&
+           luajit_pc_inside(ret, pc);
+}
+
+/* An inlined frame's function: a constant of the trace, or the function that has `pc`. */
+static struct luajit_function inlined(struct luajit_walk *w, const struct luajit_trace *t,
+                                      uint64_t func, uint64_t pc)
 {
     struct luajit_function f = {0};
     if (func)
         f = *luajit_function_read(&w->r, func);
-    if ((f.address && (!f.lua || luajit_pc_inside(&f, pc))) || listed_function(w, pc, &f))
+    if ((f.address && (!f.lua || luajit_pc_inside(&f, pc))) || traced_function(w, t, pc, &f))
         return f;
     return (struct luajit_function){.unread = true};
 }
@@ -84,9 +97,9 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
     struct emitter e;
     bool guess = false, is_exit = number != UINT32_MAX;
     uint64_t at = walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode;
-    if (!w->process->prototype ||
-        (!is_exit && !luajit_snapshot_at(&w->r, w->vm.g, t, (uint32_t)at, &number, &guess)) ||
-        !luajit_snapshot_frames(&w->r, t, number, &in) || !listed_function(w, in.start_pc, &start))
+    if ((!is_exit && !luajit_snapshot_at(&w->r, w->vm.g, t, (uint32_t)at, &number, &guess)) ||
+        !luajit_snapshot_frames(&w->r, t, number, &in) ||
+        !traced_function(w, t, in.start_pc, &start))
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
     emit_weaken(&e, PROVENANCE_STALE, why_listed);
@@ -97,7 +110,7 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
     e.trace = t->number;
     e.inlined = true;
     for (unsigned i = 0; i < in.nr; i++) {
-        struct luajit_function f = inlined(w, in.frames[i].func, in.frames[i].pc);
+        struct luajit_function f = inlined(w, t, in.frames[i].func, in.frames[i].pc);
         /* The trace prepares a call of C or of a builtin, whose function is not known yet. */
         if (i == 0 && f.unread && in.frames[i].pc - w->vm.g < GG_MAX)
             continue;

@@ -648,6 +648,21 @@ uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trac
     return 0;
 }
 
+uint64_t luajit_traces_proto_of(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
+                                uint64_t pc)
+{
+    enum { PARENTS = 32 };
+    struct luajit_trace side = *t;
+    for (unsigned i = 0; i < PARENTS; i++) {
+        uint16_t parent, exitno;
+        uint64_t proto = luajit_trace_proto_of(r, &side, pc);
+        if (proto || !luajit_trace_parent(r, &side, &parent, &exitno) ||
+            !luajit_trace_read(r, g, parent, &side))
+            return proto;
+    }
+    return 0;
+}
+
 /* ---- a snapshot's frames ------------------------------------------------------------------- */
 
 enum {

@@ -132,5 +132,9 @@ enum luajit_slot_place luajit_snapshot_slot(struct luajit_reader *r, const struc
 
 /* The prototype whose bytecode holds `pc`, among the trace's constants; 0: none. */
 uint64_t luajit_trace_proto_of(struct luajit_reader *r, const struct luajit_trace *t, uint64_t pc);
+/* The same, then among the constants of the traces of the VM at g that it is a side of: there the
+ * call was specialized. */
+uint64_t luajit_traces_proto_of(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
+                                uint64_t pc);
 
 #endif
