@@ -163,18 +163,30 @@ bool perfdata_record_identifier(const struct record *rec, uint64_t *ret)
     return true;
 }
 
+/* Get a build id: its size, three zeros, its bytes, zeros up to 20 bytes. Returns false if these
+ * are no such bytes. Linux, when a mapping is told to several events of which only one wants build
+ * ids, sets the bit for the records of those behind it, too (perf_event_mmap_output; seen on 6.18).
+ * Such a record has device and inode. */
+static bool mmap2_build_id(struct cursor *c, struct build_id *ret)
+{
+    static const uint8_t zeros[BUILD_ID_MAX];
+    const uint8_t *head = cursor_bytes(c, 4), *id = cursor_bytes(c, BUILD_ID_MAX);
+    if (!head || !id || head[0] > BUILD_ID_MAX || memcmp(head + 1, zeros, 3) != 0 ||
+        memcmp(id + head[0], zeros, BUILD_ID_MAX - head[0]) != 0)
+        return false;
+    ret->size = head[0];
+    memcpy(ret->bytes, id, head[0]);
+    return true;
+}
+
 /* Read the 24 bytes of MMAP2 that hold either device and inode or a build id. */
 static void mmap2_file(struct cursor *c, uint16_t misc, struct record_mmap *ret)
 {
+    const struct cursor begin = *c;
     if (misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
-        uint8_t size = cursor_u8(c);
-        cursor_skip(c, 3);
-        const uint8_t *id = cursor_bytes(c, BUILD_ID_MAX);
-        if (id && size <= BUILD_ID_MAX) {
-            ret->build_id.size = size;
-            memcpy(ret->build_id.bytes, id, size);
-        }
-        return;
+        if (mmap2_build_id(c, &ret->build_id))
+            return;
+        *c = begin;
     }
     ret->maj = cursor_u32(c);
     ret->min = cursor_u32(c);

@@ -219,10 +219,9 @@ void fixture_exit(struct fixture *f, uint32_t pid, uint32_t tid, uint64_t time)
 
 void fixture_mmap2(struct fixture *f, const struct fixture_mmap *m)
 {
-    static const uint8_t zeros[24];
     fixture_begin(f, PERF_RECORD_MMAP2,
                   (uint16_t)(PERF_RECORD_MISC_USER | (m->data ? PERF_RECORD_MISC_MMAP_DATA : 0) |
-                             (m->build_id ? PERF_RECORD_MISC_MMAP_BUILD_ID : 0)));
+                             (m->build_id || m->false_bit ? PERF_RECORD_MISC_MMAP_BUILD_ID : 0)));
     fixture_u32(f, m->pid);
     fixture_u32(f, m->tid);
     fixture_u64(f, m->addr);
@@ -232,7 +231,10 @@ void fixture_mmap2(struct fixture *f, const struct fixture_mmap *m)
         fixture_bytes(f, (uint8_t[]){20, 0, 0, 0}, 4);
         fixture_bytes(f, m->build_id, 20);
     } else {
-        fixture_bytes(f, zeros, sizeof(zeros));
+        fixture_u32(f, m->major);
+        fixture_u32(f, m->minor);
+        fixture_u64(f, m->inode);
+        fixture_u64(f, m->generation);
     }
     fixture_u32(f, m->prot ? m->prot : m->data ? PROT_READ : PROT_READ | PROT_EXEC);
     fixture_u32(f, m->flags ? m->flags : MAP_PRIVATE);

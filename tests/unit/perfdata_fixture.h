@@ -52,6 +52,9 @@ struct fixture_mmap {
     const char *filename;
     const uint8_t *build_id; /* 20 bytes; NULL: none */
     bool data;
+    bool false_bit; /* the record says that it has a build id, and has device and inode */
+    uint32_t major, minor;
+    uint64_t inode, generation;
 };
 void fixture_mmap2(struct fixture *f, const struct fixture_mmap *m);
 void fixture_round(struct fixture *f); /* FINISHED_ROUND */

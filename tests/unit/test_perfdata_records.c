@@ -283,6 +283,38 @@ static void test_decoders(void **state)
     }
 }
 
+/* Linux sets the bit for a build id in records of other events, too. */
+static void test_false_build_id_bit(void **state)
+{
+    (void)state;
+    for (int swap = 0; swap < 2; swap++) {
+        struct fixture *f = fixture_create(swap);
+        static const uint32_t majors[] = {0, 3, 8, 254, 259};
+        struct opened o;
+        struct record_mmap m;
+        fixture_event(f, &fixture_attr, NULL, 0);
+        for (size_t i = 0; i < sizeof(majors) / sizeof(*majors); i++)
+            fixture_mmap2(f, &(struct fixture_mmap){.pid = 1,
+                                                    .tid = 1,
+                                                    .addr = 0x7000,
+                                                    .len = 0x1000,
+                                                    .filename = "/lib/x.so",
+                                                    .false_bit = true,
+                                                    .major = majors[i],
+                                                    .minor = 1,
+                                                    .inode = 4711,
+                                                    .generation = UINT64_C(0x12345678)});
+        open_fixture(f, &o);
+        for (size_t i = 0; i < sizeof(majors) / sizeof(*majors); i++) {
+            assert_int_equal(perfdata_mmap(o.pd, &o.batch.records[i], &m, NULL), 0);
+            assert_int_equal(m.build_id.size, 0);
+            assert_int_equal(m.maj, majors[i]);
+            assert_int_equal(m.ino, 4711);
+        }
+        close_fixture(f, &o);
+    }
+}
+
 /* A string without an end must not be read past its record. */
 static void test_string_without_nul(void **state)
 {
@@ -684,6 +716,7 @@ int main(void)
         cmocka_unit_test(test_sample_of_wrong_length),
         cmocka_unit_test(test_wrapped_sample_names_the_cure),
         cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_false_build_id_bit),
         cmocka_unit_test(test_string_without_nul),
         cmocka_unit_test(test_each_type_prints),
         cmocka_unit_test(test_each_type_cut),
