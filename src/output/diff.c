@@ -66,7 +66,8 @@ struct tree_links {
 struct counter {
     const struct diff *d;
     const struct stacks *stacks;
-    uint32_t *names; /* per function; per node for states */
+    uint32_t *names;   /* per function; per node for states */
+    uint32_t *of_file; /* per function: the second name of one without a symbol, or DIFF_NO_NAME */
     struct tree_links *links;
     struct tally *tallies; /* per name */
     double blocks[STACKS_BLOCKS];
@@ -137,8 +138,26 @@ static bool node_stands_in(const struct counter *c, const struct stack_node *n)
     return f && f->symbol && diff_is_stand_in(f->symbol);
 }
 
-/* Enter a node. The first time that its name is on the path, everything below counts for the
- * name. */
+static uint32_t second_name_of(const struct counter *c, uint32_t node)
+{
+    return c->of_file ? c->of_file[stacks_node(c->stacks, node)->function] : DIFF_NO_NAME;
+}
+
+/* The first time that a name is on the path, everything below counts for the name. */
+static void tally_enter(struct counter *c, uint32_t node, uint32_t name)
+{
+    const struct stack_node *n = stacks_node(c->stacks, node);
+    struct tally *t = &c->tallies[name];
+    t->weight[DIFF_SELF][c->block] += node_weight(c, n);
+    t->guessed += guessed_weight(c, n);
+    if (c->d->options->level == DIFF_STATE) { /* a state belongs to the stack, not to a frame */
+        t->weight[DIFF_TOTAL][c->block] += node_weight(c, n);
+    } else if (!t->on_path++) {
+        t->weight[DIFF_TOTAL][c->block] += c->links[node].below;
+        t->doubtful += c->links[node].doubtful;
+    }
+}
+
 static void enter(struct counter *c, uint32_t node)
 {
     const struct stack_node *n = stacks_node(c->stacks, node);
@@ -152,22 +171,19 @@ static void enter(struct counter *c, uint32_t node)
         c->unknown += c->links[node].below;
     else if (!c->stand_ins)
         c->unknown += guessed_weight(c, n);
-    struct tally *t = &c->tallies[name_of(c, node)];
-    t->weight[DIFF_SELF][c->block] += node_weight(c, n);
-    t->guessed += guessed_weight(c, n);
-    if (c->d->options->level == DIFF_STATE) { /* a state belongs to the stack, not to a frame */
-        t->weight[DIFF_TOTAL][c->block] += node_weight(c, n);
-    } else if (!t->on_path++) {
-        t->weight[DIFF_TOTAL][c->block] += c->links[node].below;
-        t->doubtful += c->links[node].doubtful;
-    }
+    tally_enter(c, node, name_of(c, node));
+    if (second_name_of(c, node) != DIFF_NO_NAME)
+        tally_enter(c, node, second_name_of(c, node));
 }
 
 static void leave(struct counter *c, uint32_t node)
 {
     c->stand_ins -= node_stands_in(c, stacks_node(c->stacks, node));
-    if (stacks_node(c->stacks, node)->depth > 1 && c->d->options->level != DIFF_STATE)
-        c->tallies[name_of(c, node)].on_path--;
+    if (stacks_node(c->stacks, node)->depth <= 1 || c->d->options->level == DIFF_STATE)
+        return;
+    c->tallies[name_of(c, node)].on_path--;
+    if (second_name_of(c, node) != DIFF_NO_NAME)
+        c->tallies[second_name_of(c, node)].on_path--;
 }
 
 /* Walk depth first, without recursion, because stacks may be deep. */
@@ -257,12 +273,15 @@ static int make_names(struct diff *d, struct counter *c)
     bool states = d->options->level == DIFF_STATE;
     size_t nr = states ? stacks_nr_nodes(c->stacks) : stacks_nr_functions(c->stacks);
     c->names = calloc(nr + 1, sizeof(*c->names));
-    if (!c->names)
+    c->of_file = states ? NULL : calloc(nr + 1, sizeof(*c->of_file));
+    if (!c->names || (!states && !c->of_file))
         return -1;
     for (size_t i = 0; i < nr; i++) {
         c->names[i] = states ? name_of_state(d, stack_state(c->stacks, i))
                              : name_of_function(d, stacks_function(c->stacks, i));
-        if (c->names[i] == UINT32_MAX)
+        if (!states)
+            c->of_file[i] = diff_name_of_file(d, stacks_function(c->stacks, i));
+        if (c->names[i] == UINT32_MAX || (!states && c->of_file[i] == UINT32_MAX))
             return -1;
     }
     return 0;
@@ -305,6 +324,7 @@ int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks
     }
     free(c.links);
     free(c.names);
+    free(c.of_file);
     free(c.tallies);
     return failed ? error_no_memory(err) : 0;
 }

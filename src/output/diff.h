@@ -104,11 +104,18 @@ struct diff_row {
     struct diff_share *shares; /* one per recording, in the order of `recordings` */
 };
 
+/* A function without a symbol has two names: that of its place (or of those without one), which
+ * holds for one build of its file only, and that of all such functions of its file. diff_match()
+ * leaves one of them. */
+enum diff_name_kind { DIFF_NAME_PLAIN, DIFF_NAME_PLACE, DIFF_NAME_NO_PLACE, DIFF_NAME_FILE };
+
 /* The identity of a row before the sides are matched. */
 struct diff_name {
     const char *name, *source; /* interned */
     uint64_t place;            /* line in the upper half, column in the lower half; 0: none */
     bool kernel;               /* everything with this name is kernel code */
+    uint8_t kind;              /* enum diff_name_kind */
+    const char *build;         /* of a DIFF_NAME_PLACE, interned; "": not known. Else NULL */
     bool in[DIFF_SIDES];
     uint32_t row[DIFF_SIDES];
 };
@@ -159,6 +166,9 @@ int diff_write_json(const struct diff *d, FILE *out, struct error *err);
 
 /* diff_names.c: return the index of a function's name; UINT32_MAX: memory is out. */
 uint32_t diff_name_function(struct diff *d, const struct function *f);
+/* The same of the second name, DIFF_NAME_FILE; DIFF_NO_NAME: `f` has none. */
+#define DIFF_NO_NAME (UINT32_MAX - 1)
+uint32_t diff_name_of_file(struct diff *d, const struct function *f);
 /* The same for anything that only has a name. `kernel`: it is kernel code. */
 uint32_t diff_name_plain(struct diff *d, const char *name, const char *source, bool kernel);
 /* Returns the source of a function: its module. The module of generated code is named after its

@@ -23,7 +23,8 @@ static const char *base_name(const char *path)
 
 static bool same_name(const struct diff_name *a, const struct diff_name *b)
 {
-    return a->name == b->name && a->source == b->source && a->place == b->place;
+    return a->name == b->name && a->source == b->source && a->place == b->place &&
+           a->kind == b->kind && a->build == b->build;
 }
 
 /* `name` and `source` of `n` must be interned. A NULL name means that memory was out. */
@@ -32,7 +33,7 @@ static uint32_t add_name(struct diff *d, struct diff_name n)
     if (!n.name)
         return UINT32_MAX;
     uint64_t h = hash_combine((uintptr_t)n.name, (uintptr_t)n.source);
-    uint32_t index = hash_table_intern(&d->by_name, hash_combine(h, n.place), &d->names, i,
+    uint32_t index = hash_table_intern(&d->by_name, hash_combine(h, n.place ^ n.kind), &d->names, i,
                                        same_name(&d->names.at[i], &n), n);
     if (index != HASH_TABLE_NONE)
         d->names.at[index].kernel &= n.kernel;
@@ -121,14 +122,17 @@ const char *diff_source(const struct function *f)
     return f->module && fnmatch("jit-[0-9]*.dump", f->module, 0) == 0 ? "jitdump" : f->module;
 }
 
-static uint32_t name_unknown(struct diff *d, const struct function *f)
+static uint32_t name_unknown(struct diff *d, const struct function *f, enum diff_name_kind kind)
 {
     struct text t = {0};
     const char *source = diff_source(f);
     text_printf(&t, "[%s]%c", source ? base_name(source) : "unknown", 0);
-    uint32_t ret = t.failed ? UINT32_MAX : diff_name_plain(d, t.at, source, function_is_kernel(f));
+    struct diff_name n = {.kernel = function_is_kernel(f), .kind = (uint8_t)kind};
+    n.name = t.failed ? NULL : intern_string(d->strings, t.at);
     text_free(&t);
-    return ret;
+    if (source && !(n.source = intern_string(d->strings, source)))
+        return UINT32_MAX;
+    return add_name(d, n);
 }
 
 /* V8's functions are identified by their file, as if memory had named them. */
@@ -144,13 +148,23 @@ static uint32_t name_v8(struct diff *d, const char *symbol, const char *source)
     return add_name(d, n);
 }
 
+uint32_t diff_name_of_file(struct diff *d, const struct function *f)
+{
+    if (d->options->level != DIFF_FUNCTION || (f->symbol && !f->by_place))
+        return DIFF_NO_NAME;
+    return name_unknown(d, f, DIFF_NAME_FILE);
+}
+
 uint32_t diff_name_function(struct diff *d, const struct function *f)
 {
-    if (!f->symbol || f->by_place) /* another build has its functions elsewhere */
-        return name_unknown(d, f);
+    if (!f->symbol)
+        return name_unknown(d, f, DIFF_NAME_NO_PLACE);
     const char *source = diff_source(f);
     struct diff_name n = {.kernel = function_is_kernel(f)};
     if (source && !(n.source = intern_string(d->strings, source)))
+        return UINT32_MAX;
+    n.kind = f->by_place ? DIFF_NAME_PLACE : DIFF_NAME_PLAIN;
+    if (f->by_place && !(n.build = intern_string(d->strings, f->build ? f->build : "")))
         return UINT32_MAX;
     const char *v8 = f->kind == FRAME_JIT ? v8_name_function(f->symbol) : NULL;
     if (v8)
@@ -162,6 +176,55 @@ uint32_t diff_name_function(struct diff *d, const struct function *f)
         size = without_clone(f->symbol, size);
     n.name = intern_bytes(d->strings, f->symbol, size);
     return add_name(d, n);
+}
+
+/* ---- functions without symbols -----------------------------------------------------------------
+ */
+
+/* The builds of the files of one base name. */
+struct builds {
+    const char *file, *build;
+    bool several;
+};
+typedef VEC(struct builds) builds_list;
+
+static struct builds *find_builds(const builds_list *all, const char *source)
+{
+    const char *file = source ? base_name(source) : "";
+    vec_foreach (b, all)
+        if (strcmp(b->file, file) == 0)
+            return b;
+    return NULL;
+}
+
+static int note_build(builds_list *all, const struct diff_name *n)
+{
+    struct builds *b = find_builds(all, n->source);
+    if (b) {
+        b->several |= b->build != n->build;
+        return 0;
+    }
+    const struct builds new = {n->source ? base_name(n->source) : "", n->build, !*n->build};
+    return vec_push(all, new) ? 0 : -1;
+}
+
+/* If all recordings have the same build of a file, functions without a symbol are the same where
+ * their places are. Another build has its functions elsewhere: they count as one. */
+static int choose_names(struct diff *d)
+{
+    builds_list all = {0};
+    int failed = 0;
+    for (size_t i = 0; i < d->names.nr && !failed; i++)
+        if (d->names.at[i].kind == DIFF_NAME_PLACE)
+            failed = note_build(&all, &d->names.at[i]);
+    vec_foreach (n, &d->names) {
+        const struct builds *b = n->kind != DIFF_NAME_PLAIN ? find_builds(&all, n->source) : NULL;
+        const bool by_place = b && !b->several;
+        if (n->kind != DIFF_NAME_PLAIN && (n->kind == DIFF_NAME_FILE) == by_place)
+            n->in[DIFF_BASE] = n->in[DIFF_NEW] = false;
+    }
+    vec_free(&all);
+    return failed;
 }
 
 /* ---- groups: names with the same function name and source ------------------------------------ */
@@ -423,8 +486,8 @@ static int find_anchors(struct matcher *m)
 uint32_t diff_match(struct diff *d)
 {
     struct matcher m = {.d = d, .order = calloc(d->names.nr + 1, sizeof(*m.order))};
-    bool failed =
-        !m.order || make_groups(&m) < 0 || pair_moved_groups(&m) < 0 || find_anchors(&m) < 0;
+    bool failed = !m.order || choose_names(d) < 0 || make_groups(&m) < 0 ||
+                  pair_moved_groups(&m) < 0 || find_anchors(&m) < 0;
     for (uint32_t i = 0; !failed && i < m.groups.nr; i++)
         failed = match_group(&m, i) < 0;
     free(m.order);

@@ -118,7 +118,10 @@ static int name_by_place(const struct replay_worker *w, const struct replay_samp
     ret->offset = shown - begin;
     ret->by_place = true;
     text_free(&symbol);
-    return ret->symbol ? 0 : error_no_memory(err);
+    char build[2 * BUILD_ID_MAX + 1];
+    build_id_hex(&m->dso->build_id, build);
+    ret->build = *build ? intern_string(w->replay->strings, build) : NULL;
+    return ret->symbol && (ret->build || !*build) ? 0 : error_no_memory(err);
 }
 
 static int name_native(struct replay_worker *w, const struct replay_sample *s,

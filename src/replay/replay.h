@@ -188,6 +188,7 @@ struct named_frame {
     uint64_t address;         /* as perf script prints it: for user code in the file, else the pc */
     const char *symbol;       /* NULL: unknown */
     bool by_place;            /* no symbol is known; `symbol` says where the function begins */
+    const char *build;        /* with by_place, the file's build id in hex; NULL: not known */
     uint64_t offset;          /* of `address` from the symbol's start */
     const char *module;       /* path or name as perf prints it; NULL: no mapping */
     const char *short_module; /* without directories; NULL: no mapping */

@@ -167,7 +167,8 @@ static int push_source(struct collector *c, const struct named_frame *n, const s
                           .kind = f->kind,
                           .tier = f->tier,
                           .inlined = inlined,
-                          .by_place = n->by_place && !inlined};
+                          .by_place = n->by_place && !inlined,
+                          .build = inlined ? NULL : n->build};
     if (o->by_line) {
         fn.file = file;
         fn.line = line;

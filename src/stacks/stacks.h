@@ -19,11 +19,12 @@ struct function {
     const char *module; /* NULL: in no mapping */
     const char *file;   /* with by_line: the file of the position; else NULL */
     uint32_t line;
-    uint8_t kind;   /* enum frame_kind */
-    uint8_t tier;   /* enum frame_tier; of managed frames only with by_tier, else 0 */
-    bool inlined;   /* of managed frames only with by_tier, else false */
-    bool by_place;  /* no symbol names it: `symbol` says where in its file it begins */
-    uint16_t trace; /* LuaJIT's number of the trace that it ran in, with by_trace; else 0 */
+    uint8_t kind;      /* enum frame_kind */
+    uint8_t tier;      /* enum frame_tier; of managed frames only with by_tier, else 0 */
+    bool inlined;      /* of managed frames only with by_tier, else false */
+    bool by_place;     /* no symbol names it: `symbol` says where in its file it begins */
+    const char *build; /* with by_place, the file's build id in hex; NULL: not known */
+    uint16_t trace;    /* LuaJIT's number of the trace that it ran in, with by_trace; else 0 */
     /* With by_address, the address of an unknown function; with by_start, the start of a known one
      * (generated code has none: it comes and goes); else 0. */
     uint64_t address;
