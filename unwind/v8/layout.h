@@ -86,6 +86,7 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(stream_first, "", U, U, U, U, 16, 32, 32, 32, 32, 32, 32, "InstructionStream: first instruction") \
     X(kind_shift, "CodeKindFieldShift", 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, "Code flags: shift of the kind") \
     X(kind_mask, "CodeKindFieldMask", 62, 62, 15, 15, 15, 15, 15, 15, 15, 15, 15, "Code flags: mask of the kind") \
+    X(kind_js_to_wasm, "", U, U, U, U, 7, 7, 7, 7, 7, 7, 8, "kind of code: JavaScript calls WebAssembly") \
     X(kind_interpreted, "CodeKindInterpretedFunction", U, U, 10, 10, 10, 10, 9, 9, 9, 9, 10, "kind of interpreted functions") \
     X(kind_baseline, "CodeKindBaseline", U, U, 11, 11, 11, 11, 10, 10, 10, 10, 11, "kind of baseline code") \
     X(kind_maglev, "", U, U, U, 12, 12, 12, 11, 11, 11, 11, 12, "kind of Maglev code") \
@@ -136,6 +137,9 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(frame_construct_entry, "frametype_ConstructEntryFrame", 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, "frame type: C++ constructs") \
     X(frame_exit, "frametype_ExitFrame", 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, "frame type: JavaScript calls C++") \
     X(frame_wasm, "frametype_WasmFrame", 5, 5, 4, 4, 4, 4, 4, 4, 4, 4, 24, "frame type: WebAssembly") \
+    X(frame_js_to_wasm, "frametype_JsToWasmFrame", 7, 7, 6, 6, 7, 7, 7, 7, 7, 6, 26, "frame type: JavaScript calls WebAssembly") \
+    X(frame_wasm_to_js, "frametype_WasmToJsFrame", 6, 6, 5, 5, 5, 5, 5, 5, 5, 5, 25, "frame type: WebAssembly calls JavaScript") \
+    X(frame_regexp, "frametype_IrregexpFrame", U, U, U, U, 27, 29, 29, 30, 31, 31, 23, "frame type: compiled regular expression") \
     X(frame_builtin_exit, "frametype_BuiltinExitFrame", 21, 21, 21, 22, 25, 26, 26, 26, 27, 27, 17, "frame type: a builtin in C++") \
     X(frame_construct, "frametype_ConstructFrame", 18, 18, 19, 20, 23, 23, 23, 23, 24, 24, 14, "frame type: a constructor is called") \
     X(smi_shift, "SmiShiftSize", 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, "31: full words; 0: compressed pointers")

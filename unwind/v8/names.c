@@ -952,3 +952,10 @@ void v8_names_symbol(const struct v8_names *n, uint32_t function, struct text *t
     if (managed_get(n->managed, function, UINT64_MAX, &g))
         managed_symbol(to, &g);
 }
+
+uint32_t v8_names_own(struct v8_names *n, const char *name)
+{
+    const struct managed_identity own = {
+        .kind = MANAGED_BUILTIN, .language = FRAME_JS, .file = "[builtin]", .name = name};
+    return managed_intern(n->managed, &own);
+}

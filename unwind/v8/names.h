@@ -44,6 +44,9 @@ int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, u
 /* Appends what managed_symbol() says of a function that was named; nothing if it is not known. */
 void v8_names_symbol(const struct v8_names *n, uint32_t function, struct text *to);
 
+/* Returns the function of code that V8 has generated for itself; 0: memory is out. */
+uint32_t v8_names_own(struct v8_names *n, const char *name);
+
 /* The same for a WebAssembly function: it has a number, perhaps a name, and no line. */
 int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                   const struct v8_wasm *w, struct v8_named *ret);

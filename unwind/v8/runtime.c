@@ -279,6 +279,13 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     return true;
 }
 
+static bool name_own(void *context, const char *name, struct frame *ret)
+{
+    const struct sample_walk *w = context;
+    ret->function = v8_names_own(w->names, name);
+    return ret->function != 0;
+}
+
 /* Look functions up in snapshots by the BytecodeArray, which stays where it is while closures come
  * and go. */
 static size_t find_functions(void *context, uint64_t bytecode, uint64_t *ret, size_t max)
@@ -301,12 +308,13 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
     const struct tables *t = tables;
     w->sample = s;
     w->names = t->names;
-    w->process = (struct v8_process){.namer = {.name = name_frame, .wasm = name_wasm, .context = w},
-                                     .functions = s->find ? find_functions : NULL,
-                                     .no_objects = s->no_objects,
-                                     .seen = s->reads_anew || s->places ? NULL : t->frames,
-                                     .places = s->places,
-                                     .space = s->pid};
+    w->process = (struct v8_process){
+        .namer = {.name = name_frame, .wasm = name_wasm, .own = name_own, .context = w},
+        .functions = s->find ? find_functions : NULL,
+        .no_objects = s->no_objects,
+        .seen = s->reads_anew || s->places ? NULL : t->frames,
+        .places = s->places,
+        .space = s->pid};
     *ret = v8_walker(&w->process);
 }
 

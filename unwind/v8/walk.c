@@ -167,6 +167,39 @@ static void emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
     }
 }
 
+/* The name of code that makes frames of a type, and belongs to no function, as in V8's own perf
+ * maps; NULL: the type says nothing of that kind. */
+static const char *own_name(const struct v8_layout *l, int32_t type)
+{
+    if (type <= 0)
+        return NULL;
+    if (type == l->frame_regexp)
+        return "RegExp";
+    if (type == l->frame_js_to_wasm)
+        return "js-to-wasm";
+    return type == l->frame_wasm_to_js ? "wasm-to-js" : NULL;
+}
+
+/* Emits a frame of code that belongs to no function. `type`: the frame's, which may name it. */
+static void emit_own(struct v8_walk *w, int32_t type, uint64_t cfa, bool doubtful)
+{
+    const struct v8_namer *namer = &w->process->namer;
+    const char *name = own_name(w->layout, type);
+    struct frame f = frame_here(w, FRAME_JS, cfa);
+    if (!name || !namer->own || w->step->code.owner == CODE_JIT) {
+        emit_native(w, cfa, doubtful);
+        return;
+    }
+    say(w, TRACE_WAY, "the frame's type, #, says whose code it is", (uint64_t)type, 0);
+    if (!namer->own(namer->context, name, &f))
+        w->failed = true;
+    if (doubtful) {
+        f.provenance = PROVENANCE_GUESS;
+        mark(w, PROVENANCE_GUESS, code_unclear, reg(w, DWARF_RIP));
+    }
+    push(w, &f);
+}
+
 /* Emits a frame for a function whose name is unknown. */
 static void emit_unknown(struct v8_walk *w, uint64_t cfa, enum frame_tier tier, bool doubtful)
 {
@@ -908,7 +941,11 @@ static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, u
         emit_optimized(w, c, &e);
         return;
     default:
-        emit_native(w, cfa, doubtful);
+        emit_own(w,
+                 c->kind == V8_CODE_JS_TO_WASM ? w->layout->frame_js_to_wasm
+                 : fp                          ? frame_type(w, fp)
+                                               : -1,
+                 cfa, doubtful);
     }
 }
 
@@ -1136,7 +1173,7 @@ static enum walker_result step_glue(struct v8_walk *w, int32_t type, const struc
     if (type == w->layout->frame_wasm)
         emit_wasm_unknown(w, state_cfa(w, s), false);
     else
-        emit_native(w, state_cfa(w, s), false);
+        emit_own(w, type, state_cfa(w, s), false);
     return leave_state(w, s);
 }
 
@@ -1277,12 +1314,19 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
 
 /* ---- generated code ------------------------------------------------------------------------ */
 
+/* Is it the frame of a compiled regular expression? That calls no generated code: code that runs
+ * under its frame is its own, and the frame stands. */
+static bool is_regexp(const struct v8_walk *w, int32_t type)
+{
+    return type > 0 && type == w->layout->frame_regexp;
+}
+
 /* A step without the code's bytes: assumes that the code has a frame, and marks an innermost frame
  * as a guess. `type`: its frame_type(). */
 static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
 {
     uint64_t fp = reg(w, DWARF_RBP);
-    bool doubtful = is_exact(w);
+    bool doubtful = is_exact(w) && !is_regexp(w, type);
     if (type < 0 && (is_exact(w) || !is_behind(w, fp - 8)))
         return WALKER_NO;
     say(w, TRACE_REFUSED,
@@ -1293,7 +1337,7 @@ static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
     else if (type == 0)
         emit_unknown(w, fp + 16, TIER_NONE, doubtful);
     else
-        emit_native(w, fp + 16, doubtful);
+        emit_own(w, type, fp + 16, doubtful);
     if (is_entry(w, type))
         return leave_entry(w, fp);
     return leave_frame(w, fp);
@@ -1440,6 +1484,8 @@ static bool find_frame_of_code(struct v8_walk *w, struct generated *g, enum walk
                                                              : step_undescribed(w, g->type);
         return false;
     }
+    if (is_exact(w) && is_regexp(w, g->type))
+        return true;
     if (is_exact(w))
         g->state = bytes_state(w, c->start, c->size, c->kind == V8_CODE_BASELINE);
     if ((!is_exact(w) && !g->frameless) || g->state.kind == V8_STATE_FRAMED)

@@ -37,7 +37,9 @@ struct v8_namer {
     bool (*name)(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset,
                  struct frame *ret);
     bool (*wasm)(void *context, struct v8_reader *r, const struct v8_wasm *w, struct frame *ret);
-    void *context; /* `name` or `wasm` NULL: function ids stay 0 */
+    /* Names code that V8 has generated for itself. */
+    bool (*own)(void *context, const char *name, struct frame *ret);
+    void *context; /* a function is NULL: the ids that it would give stay 0 */
 };
 
 /* What is known of a process. Its walker refers to it; it must not change while the walker is
