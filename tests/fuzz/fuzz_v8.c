@@ -158,6 +158,13 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     return true;
 }
 
+static bool name_own(void *context, const char *name, struct frame *ret)
+{
+    const struct namer *n = context;
+    ret->function = v8_names_own(n->names, name);
+    return ret->function != 0;
+}
+
 /* Keeps names for some inputs, then starts anew: damaged names are without number, and sources are
  * long. */
 static struct namer *namer_get(void)
@@ -265,11 +272,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         u = unwinder_create(NULL);
     const struct image *image = &images[data[0] % nr_images];
     struct namer *namer = namer_get();
-    const struct v8_process process = {.layout = image->layout,
-                                       .namer = {name, name_wasm, namer},
-                                       .no_objects = (data[3] & 7) == 0,
-                                       .reads_all_ways = data[3] & 8,
-                                       .space = namer->space};
+    const struct v8_process process = {
+        .layout = image->layout,
+        .namer = {.name = name, .wasm = name_wasm, .own = name_own, .context = namer},
+        .no_objects = (data[3] & 7) == 0,
+        .reads_all_ways = data[3] & 8,
+        .space = namer->space};
     const struct walker walker = v8_walker(&process);
     uint64_t seed = hash_bytes(data, size);
     for (unsigned i = 0; i < CONTEXTS; i++) {
