@@ -77,10 +77,11 @@ static int say_children(struct capture *c, struct error *err)
                     (int)(i < c->pids.nr ? c->pids.at[i] : children.at[i - c->pids.nr]));
     if (children.nr && !failed)
         capture_say(c, false,
-                    "%zu children of what is recorded run already and are not recorded; to record "
-                    "them, too: -p %.*s%s",
-                    children.nr, (int)list.size, list.at,
-                    c->pids.nr + children.nr > SHOWN ? ",..." : "");
+                    "%zu %s of what is recorded already run%s and %s not recorded; to record them, "
+                    "too: -p %.*s%s",
+                    children.nr, children.nr == 1 ? "child" : "children",
+                    children.nr == 1 ? "s" : "", children.nr == 1 ? "is" : "are", (int)list.size,
+                    list.at, c->pids.nr + children.nr > SHOWN ? ",..." : "");
     text_free(&list);
     vec_free(&children);
     return failed;
