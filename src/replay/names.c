@@ -83,7 +83,7 @@ static void name_from_jit(const struct replay_sample *s, const struct frame *f,
 }
 
 /* Name a C function that a VM calls, and whose file has no name for it, as the VM's language calls
- * it. */
+ * it; or generated code that is the VM's own. */
 static bool name_from_vm(const struct replay_worker *w, const struct replay_sample *s,
                          const struct frame *f, struct named_frame *ret)
 {
@@ -91,7 +91,7 @@ static bool name_from_vm(const struct replay_worker *w, const struct replay_samp
     if (!managed_get(w->replay->managed, f->function, s->batch_number, &g) || !g.name)
         return true;
     const struct mapping *m = f->code;
-    const struct cfi *cfi = dso_cfi(m->dso);
+    const struct cfi *cfi = m->dso->kind == DSO_FILE ? dso_cfi(m->dso) : NULL;
     uint64_t address, begin;
     ret->symbol = intern_string(w->replay->strings, g.name);
     bool known = cfi && dso_offset_to_vaddr(m->dso, dso_address(m, shown_pc(s, f)), &address) &&
@@ -137,8 +137,10 @@ static int name_native(struct replay_worker *w, const struct replay_sample *s,
         ret->symbol = m->symbol;
         ret->offset = f->pc - m->start;
     }
-    if (m->symbol || m->dso->kind == DSO_PSEUDO)
+    if (m->symbol)
         return 0;
+    if (m->dso->kind == DSO_PSEUDO)
+        return !f->function || name_from_vm(w, s, f, ret) ? 0 : error_no_memory(err);
     ret->resolved = symbols_resolve(w->symbols, m->dso, shown, dso_address(m, frame_lookup_pc(f)));
     if (!ret->resolved)
         return error_no_memory(err);

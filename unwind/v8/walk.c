@@ -185,7 +185,7 @@ static void emit_own(struct v8_walk *w, int32_t type, uint64_t cfa, bool doubtfu
 {
     const struct v8_namer *namer = &w->process->namer;
     const char *name = own_name(w->layout, type);
-    struct frame f = frame_here(w, FRAME_JS, cfa);
+    struct frame f = frame_here(w, FRAME_NATIVE, cfa); /* it is no function of the program's */
     if (!name || !namer->own || w->step->code.owner == CODE_JIT) {
         emit_native(w, cfa, doubtful);
         return;
