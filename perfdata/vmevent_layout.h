@@ -108,11 +108,11 @@ enum vmentry_kind {
 };
 
 /* Bytes of a VMENTRY_TEXT. */
+#define VMENTRY_TEXT_OTHER UINT64_MAX
 struct vmentry_text {
-    uint64_t end; /* of the memory */
-    uint64_t
-        like; /* address in a mapping of the file; 0: of the one that was mapped there before */
-    uint64_t offset; /* in the file; UINT64_MAX: the memory is not a file's */
+    uint64_t end;  /* of the memory */
+    uint64_t like; /* address in a mapping of the file; 0: the file that was mapped there before */
+    uint64_t offset; /* in the file; VMENTRY_TEXT_OTHER: the memory is not a file's */
 };
 
 /* The address of a digest entry, for the trace at `address`: no program has memory there. */

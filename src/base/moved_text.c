@@ -3,7 +3,6 @@
 
 #include "base/proc.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,14 +13,9 @@
 
 enum {
     PAGE = 4096,
-    COMPARED_MAX = 256 << 20, /* bytes */
+    READ_MAX = 512 << 20, /* bytes of files, for one process */
     PIECE = 64 << 10,
 };
-
-static bool is_same_file(const struct process_map *a, const struct process_map *b)
-{
-    return a->inode && a->inode == b->inode && a->major == b->major && a->minor == b->minor;
-}
 
 /* Is the mapping anonymous, executable, and between two parts of one file that leave its place in
  * the file free? */
@@ -31,7 +25,7 @@ static bool is_in_hole(const struct process_maps *maps, size_t index)
         return false;
     const struct process_map *m = &maps->maps.at[index], *before = m - 1, *behind = m + 1;
     return (!m->path[0] || strncmp(m->path, "[anon:", 6) == 0) && m->prot & PROT_EXEC &&
-           before->path[0] == '/' && is_same_file(before, behind) &&
+           before->path[0] == '/' && process_map_same_file(before, behind) &&
            behind->start - before->start == behind->pgoff - before->pgoff;
 }
 
@@ -66,7 +60,18 @@ static bool read_memory(int fd, uint64_t address, uint8_t *to, size_t size)
 /* A process's memory, and the file that a part of it may be equal to. */
 struct compared {
     int memory, file;
+    uint64_t *left; /* bytes of files that may still be read */
 };
+
+/* Read a piece of the file. Returns its size; 0: there is none, or enough was read. */
+static size_t read_piece(const struct compared *c, uint64_t offset, uint8_t *to, size_t size)
+{
+    if (*c->left < PIECE)
+        return 0;
+    *c->left -= PIECE; /* for small pieces, too: their number is bounded so */
+    ssize_t got = pread(c->file, to, size, (off_t)offset);
+    return got > 0 ? (size_t)got : 0;
+}
 
 static void compared_close(const struct compared *c)
 {
@@ -77,9 +82,11 @@ static void compared_close(const struct compared *c)
 }
 
 /* Returns false if one of them cannot be opened. */
-static bool compared_open(pid_t pid, const struct process_map *of_file, struct compared *c)
+static bool compared_open(pid_t pid, const struct process_map *of_file, uint64_t *left,
+                          struct compared *c)
 {
     char path[32];
+    c->left = left;
     snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
     c->memory = open(path, O_RDONLY | O_CLOEXEC);
     c->file = c->memory >= 0 ? open_file(pid, of_file) : -1;
@@ -95,12 +102,12 @@ static enum moved_text compare(const struct compared *c, uint64_t offset,
     uint8_t file[PIECE], now[PIECE];
     for (uint64_t at = m->start; at < m->end;) {
         size_t size = m->end - at < PIECE ? (size_t)(m->end - at) : PIECE;
-        ssize_t got = pread(c->file, file, size, (off_t)(offset + (at - m->start)));
-        if (got <= 0 || !read_memory(c->memory, at, now, (size_t)got))
+        size_t got = read_piece(c, offset + (at - m->start), file, size);
+        if (!got || !read_memory(c->memory, at, now, got))
             return MOVED_TEXT_NONE;
-        if (memcmp(file, now, (size_t)got) != 0)
+        if (memcmp(file, now, got) != 0)
             return MOVED_TEXT_OTHER;
-        at += (uint64_t)got;
+        at += got;
     }
     return MOVED_TEXT_EQUAL;
 }
@@ -114,29 +121,28 @@ static struct process_map as_file(const struct process_map *m, const struct proc
     ret.end = m->end;
     ret.pgoff = offset;
     ret.prot = m->prot;
-    ret.is_moved = true;
+    ret.text = MOVED_TEXT_EQUAL;
     return ret;
 }
 
-enum moved_text moved_text_look(pid_t pid, const struct process_maps *maps, size_t index,
-                                struct process_map *ret)
+/* Compare the mapping, which is in a hole of a file. */
+static void restore(pid_t pid, struct process_map *m, uint64_t *left)
 {
     struct compared c;
-    if (!is_in_hole(maps, index))
-        return MOVED_TEXT_NONE;
-    const struct process_map *m = &maps->maps.at[index], *before = m - 1;
-    *ret = as_file(m, before, before->pgoff + (m->start - before->start));
-    if (m->end - m->start > COMPARED_MAX || !compared_open(pid, before, &c))
-        return MOVED_TEXT_NONE;
-    enum moved_text found = compare(&c, ret->pgoff, m);
+    const struct process_map *before = m - 1;
+    const uint64_t offset = before->pgoff + (m->start - before->start);
+    if (*left < PIECE || !compared_open(pid, before, left, &c))
+        return;
+    m->text = (uint8_t)compare(&c, offset, m);
     compared_close(&c);
-    return found;
+    if (m->text == MOVED_TEXT_EQUAL)
+        *m = as_file(m, before, offset);
 }
 
 /* Find where in the text the memory begins that is equal to `m`, but for the last page: V8 has
  * other bytes behind the end of its builtins. */
-static enum moved_text find_copy(const struct compared *c, const struct process_map *text,
-                                 const struct process_map *m, uint64_t *offset)
+static bool find_copy(const struct compared *c, const struct process_map *text,
+                      const struct process_map *m, uint64_t *offset)
 {
     enum { HEAD = 64 };
     uint8_t head[HEAD], file[PIECE];
@@ -144,27 +150,29 @@ static enum moved_text find_copy(const struct compared *c, const struct process_
     struct process_map whole_pages = *m;
     whole_pages.end -= PAGE;
     if (!read_memory(c->memory, m->start, head, sizeof(head)))
-        return MOVED_TEXT_NONE;
+        return false;
     for (uint64_t at = 0; wanted <= size && at <= size - wanted; at += PIECE) {
-        ssize_t got = pread(c->file, file, PIECE, (off_t)(text->pgoff + at));
-        for (ssize_t page = 0; page + HEAD <= got && at + (uint64_t)page <= size - wanted;
-             page += PAGE) {
-            *offset = text->pgoff + at + (uint64_t)page;
+        size_t got = read_piece(c, text->pgoff + at, file, PIECE);
+        if (!got)
+            return false;
+        for (size_t page = 0; page + HEAD <= got && at + page <= size - wanted; page += PAGE) {
+            *offset = text->pgoff + at + page;
             if (memcmp(file + page, head, HEAD) == 0 &&
                 compare(c, *offset, &whole_pages) == MOVED_TEXT_EQUAL)
-                return MOVED_TEXT_EQUAL;
+                return true;
         }
     }
-    return MOVED_TEXT_OTHER;
+    return false;
 }
 
 /* V8 maps its builtins a second time, near the code that it generates: from the moved text. */
-static void restore_copies(pid_t pid, struct process_maps *maps, const struct process_map *text)
+static void restore_copies(pid_t pid, struct process_maps *maps, const struct process_map *text,
+                           uint64_t *left)
 {
     enum { SMALL = 64 << 10, COPIES_MAX = 16 };
     struct compared c;
     unsigned looks = 0;
-    if (!compared_open(pid, text, &c))
+    if (!compared_open(pid, text, left, &c))
         return;
     for (size_t i = 0; i < maps->maps.nr && looks < COPIES_MAX; i++) {
         struct process_map *m = &maps->maps.at[i];
@@ -173,7 +181,7 @@ static void restore_copies(pid_t pid, struct process_maps *maps, const struct pr
             m->end - m->start < SMALL)
             continue;
         looks++;
-        if (find_copy(&c, text, m, &offset) == MOVED_TEXT_EQUAL)
+        if (find_copy(&c, text, m, &offset))
             *m = as_file(m, text, offset);
     }
     compared_close(&c);
@@ -181,11 +189,14 @@ static void restore_copies(pid_t pid, struct process_maps *maps, const struct pr
 
 void moved_text_restore(pid_t pid, struct process_maps *maps)
 {
-    struct process_map file;
+    uint64_t left = READ_MAX;
     for (size_t i = 0; i < maps->maps.nr; i++) {
-        if (moved_text_look(pid, maps, i, &file) != MOVED_TEXT_EQUAL)
+        struct process_map *m = &maps->maps.at[i];
+        if (!is_in_hole(maps, i))
             continue;
-        maps->maps.at[i] = file;
-        restore_copies(pid, maps, &file);
+        restore(pid, m, &left);
+        const struct process_map text = *m;
+        if (text.text == MOVED_TEXT_EQUAL)
+            restore_copies(pid, maps, &text, &left);
     }
 }

@@ -9,18 +9,8 @@
 
 #include "base/process_maps.h"
 
-enum moved_text {
-    MOVED_TEXT_NONE,  /* no memory in a hole of a file, or it cannot be compared */
-    MOVED_TEXT_OTHER, /* its bytes are not the file's */
-    MOVED_TEXT_EQUAL,
-};
-
-/* Look at the mapping of this index. `ret`: the same memory as a mapping of the file, if it is
- * MOVED_TEXT_EQUAL; its path points into `maps`. Compares 256 MiB at most. */
-enum moved_text moved_text_look(pid_t pid, const struct process_maps *maps, size_t index,
-                                struct process_map *ret);
-
-/* Replace each mapping of moved text, and of copies of a part of it, by one of its file. */
+/* Replace each mapping of moved text, and of copies of a part of it, by one of its file, and mark
+ * (process_map.text) what was compared. Reads 512 MiB of files at most. */
 void moved_text_restore(pid_t pid, struct process_maps *maps);
 
 #endif

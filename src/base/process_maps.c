@@ -85,6 +85,11 @@ void process_maps_free(struct process_maps *maps)
     maps->text = NULL;
 }
 
+bool process_map_same_file(const struct process_map *a, const struct process_map *b)
+{
+    return a->inode && a->inode == b->inode && a->major == b->major && a->minor == b->minor;
+}
+
 const char *process_map_live_path(pid_t pid, const struct process_map *map, char *buffer,
                                   size_t size)
 {

@@ -6,9 +6,17 @@
 #include "base/error.h"
 #include "base/vec.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* Is anonymous executable memory that lies in a hole of a file equal to the file? */
+enum moved_text {
+    MOVED_TEXT_NONE,  /* no such memory, or nobody has compared it */
+    MOVED_TEXT_OTHER, /* its bytes are others */
+    MOVED_TEXT_EQUAL, /* it is told as a mapping of the file (moved_text_restore()) */
+};
 
 /* A line of /proc/PID/maps. */
 struct process_map {
@@ -17,7 +25,7 @@ struct process_map {
     uint32_t major, minor;
     uint32_t prot; /* PROT_* */
     bool shared;
-    bool is_moved;    /* anonymous memory with the text of this file (moved_text_restore()) */
+    uint8_t text;     /* enum moved_text */
     const char *path; /* "" for anonymous memory; points into process_maps.text */
 };
 
@@ -28,6 +36,8 @@ struct process_maps {
 
 int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err);
 void process_maps_free(struct process_maps *maps);
+/* Returns whether both are of one file. */
+bool process_map_same_file(const struct process_map *a, const struct process_map *b);
 /* Get where the process has the file of a mapping whose file was deleted or replaced: a link that
  * needs CAP_SYS_ADMIN, or /proc/PID/exe. NULL: the file is not deleted. `buffer`: at least 64
  * bytes. */

@@ -161,50 +161,34 @@ static bool will_be_found(const struct kept_file *file)
            here.st_ino == held.st_ino && here.st_dev == held.st_dev;
 }
 
-static void write_text(struct code_watch *w, pid_t pid, const struct process_map *m,
-                       const struct vmentry_text *text)
-{
-    const uint64_t now = mem_writer_now(&w->writer);
-    const struct vmevent_entry entry = {.address = m->start,
-                                        .length = sizeof(*text),
-                                        .kind = VMENTRY_TEXT,
-                                        .before = now,
-                                        .after = now,
-                                        .bytes = (const uint8_t *)text};
-    w->writer.pid = pid;
-    mem_writer_put(&w->writer, &entry);
-}
-
 /* An address in an executable mapping of the same file; 0: there is none. */
 static uint64_t find_like(const struct process_maps *maps, const struct process_map *m)
 {
     vec_foreach (b, &maps->maps)
-        if (b->inode == m->inode && b->major == m->major && b->minor == m->minor &&
-            b->prot & PROT_EXEC && !b->is_moved)
+        if (process_map_same_file(b, m) && b->prot & PROT_EXEC && b->text != MOVED_TEXT_EQUAL)
             return b->start;
     return 0;
 }
 
-/* Write which mappings are moved text. */
-static void write_texts(struct code_watch *w, pid_t pid, const struct process_maps *maps)
+/* Write whose text a mapping is, or that it is no file's. A reader believes a later finding that it
+ * is a file's. */
+static void write_text(struct code_watch *w, pid_t pid, const struct process_maps *maps,
+                       const struct process_map *m)
 {
-    vec_foreach (m, &maps->maps) {
-        const struct vmentry_text text = {m->end, find_like(maps, m), m->pgoff};
-        if (m->is_moved)
-            write_text(w, pid, m, &text);
+    struct vmentry_text text = {.end = m->end, .offset = VMENTRY_TEXT_OTHER};
+    if (m->text == MOVED_TEXT_EQUAL) {
+        text.like = find_like(maps, m);
+        text.offset = m->pgoff;
     }
-}
-
-/* Write which memory in a hole of a file has other bytes, now: a reader believes a later finding
- * that they are the file's. */
-static void write_others(struct code_watch *w, pid_t pid, const struct process_maps *maps)
-{
-    struct process_map ignored;
-    for (size_t i = 0; i < maps->maps.nr; i++) {
-        const struct vmentry_text other = {maps->maps.at[i].end, 0, UINT64_MAX};
-        if (moved_text_look(pid, maps, i, &ignored) == MOVED_TEXT_OTHER)
-            write_text(w, pid, &maps->maps.at[i], &other);
-    }
+    const uint64_t now = mem_writer_now(&w->writer);
+    const struct vmevent_entry entry = {.address = m->start,
+                                        .length = sizeof(text),
+                                        .kind = VMENTRY_TEXT,
+                                        .before = now,
+                                        .after = now,
+                                        .bytes = (const uint8_t *)&text};
+    w->writer.pid = pid;
+    mem_writer_put(&w->writer, &entry);
 }
 
 /* Look for text that the process has moved. Some is moved later; and what is not equal to the file
@@ -218,8 +202,9 @@ static void look_for_text(struct code_watch *w, struct code_process *p)
         return;
     p->looks--;
     moved_text_restore(pid, &maps);
-    write_texts(w, pid, &maps);
-    write_others(w, pid, &maps);
+    vec_foreach (m, &maps.maps)
+        if (m->text != MOVED_TEXT_NONE)
+            write_text(w, pid, &maps, m);
     process_maps_free(&maps);
 }
 

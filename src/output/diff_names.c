@@ -178,8 +178,7 @@ uint32_t diff_name_function(struct diff *d, const struct function *f)
     return add_name(d, n);
 }
 
-/* ---- functions without symbols -----------------------------------------------------------------
- */
+/* ---- functions without symbols ------------------------------------------------------------- */
 
 /* The builds of the files of one base name. */
 struct builds {

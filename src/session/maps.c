@@ -215,13 +215,13 @@ static void note_text(const struct session *s, uint32_t pid, struct regions regi
     note_under(regions, r);
     if (!(r->map.prot & PROT_EXEC))
         return;
-    const struct recorded_text *text =
+    const struct vmentry_text *text =
         memory_log_text(s->options.log, pid, r->map.start, r->map.end);
     if (!text && r->under && has_huge_borders(r)) {
         r->map.dso = r->under;
         r->map.pgoff = r->under_pgoff;
     }
-    if (!text || text->offset == RECORDED_TEXT_OTHER)
+    if (!text || text->offset == VMENTRY_TEXT_OTHER)
         return;
     const struct region_slot *like = text->like ? regions_find(regions, text->like) : NULL;
     struct dso *dso = like ? like->region.map.dso : r->under;

@@ -52,6 +52,13 @@ struct note {
     uint8_t kind; /* enum vmentry_kind */
 };
 
+/* Memory that was compared with a file. */
+struct moved {
+    uint32_t pid;
+    uint64_t start;
+    struct vmentry_text text;
+};
+
 struct lives {
     VEC(uint32_t) at; /* in order of `from` */
 };
@@ -69,7 +76,7 @@ struct memory_log {
     VEC(struct version) versions;
     VEC(struct life) lives;
     VEC(struct note) notes; /* sealed: sorted, without duplicates */
-    VEC(struct recorded_text) texts;
+    VEC(struct moved) texts;
     struct code_files files;
     struct renewals renewals;
     enum memory_log_order order;
@@ -339,7 +346,7 @@ static int add_text(struct memory_log *log, uint32_t pid, const struct vmevent_e
         return 0;
     }
     memcpy(&text, e->bytes, sizeof(text));
-    const struct recorded_text moved = {pid, e->address, text.end, text.like, text.offset};
+    const struct moved moved = {pid, e->address, text};
     return vec_push(&log->texts, moved) ? 0 : error_no_memory(err);
 }
 
@@ -425,14 +432,14 @@ size_t memory_log_globals(const struct memory_log *log, uint32_t pid, uint64_t *
     return nr;
 }
 
-const struct recorded_text *memory_log_text(const struct memory_log *log, uint32_t pid,
-                                            uint64_t start, uint64_t end)
+const struct vmentry_text *memory_log_text(const struct memory_log *log, uint32_t pid,
+                                           uint64_t start, uint64_t end)
 {
-    const struct recorded_text *found = NULL;
+    const struct vmentry_text *found = NULL;
     for (size_t i = 0; log && i < log->texts.nr; i++) {
-        const struct recorded_text *t = &log->texts.at[i];
-        if (t->pid == pid && t->start == start && t->end == end)
-            found = found && found->offset != RECORDED_TEXT_OTHER ? found : t;
+        const struct moved *m = &log->texts.at[i];
+        if (m->pid == pid && m->start == start && m->text.end == end)
+            found = found && found->offset != VMENTRY_TEXT_OTHER ? found : &m->text;
     }
     return found;
 }

@@ -135,19 +135,11 @@ uint64_t memory_log_prototype(const struct memory_log *log, uint32_t pid, uint64
  * NULL. */
 bool memory_log_code_file(const struct memory_log *log, uint32_t pid, uint8_t kind, char path[32]);
 
-/* What the recorder found when it compared anonymous executable memory with files (VMENTRY_TEXT).
- */
-#define RECORDED_TEXT_OTHER UINT64_MAX
-struct recorded_text {
-    uint32_t pid;
-    uint64_t start, end;
-    uint64_t like; /* address in a mapping of the file; 0: the file that was mapped there before */
-    uint64_t offset; /* in the file; RECORDED_TEXT_OTHER: the memory is not a file's */
-};
-/* NULL: nobody has compared that memory. Memory that was a file's once is believed to be so. `log`
- * may be NULL. */
-const struct recorded_text *memory_log_text(const struct memory_log *log, uint32_t pid,
-                                            uint64_t start, uint64_t end);
+/* Returns what the recorder found when it compared anonymous executable memory with files
+ * (VMENTRY_TEXT); NULL: nobody has compared that memory. Memory that was a file's once is believed
+ * to be so. `log` may be NULL. */
+const struct vmentry_text *memory_log_text(const struct memory_log *log, uint32_t pid,
+                                           uint64_t start, uint64_t end);
 
 /* Where one thread's earlier readings of a log found their bytes: one slot for each hash of an
  * address. */

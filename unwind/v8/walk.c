@@ -153,18 +153,19 @@ static inline struct frame frame_here(const struct v8_walk *w, enum frame_kind k
                           .provenance = (uint8_t)*w->step->provenance};
 }
 
-/* Most frames are native: write them in place. */
-static void emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
+/* Most frames are native: write them in place. Returns the frame; NULL: there is no room. */
+static struct frame *emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
 {
     struct frame *f = next_frame(w);
     if (!f)
-        return;
+        return NULL;
     *f = frame_here(w, w->step->code.owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE, cfa);
     if (doubtful) {
         f->provenance = PROVENANCE_GUESS;
         trace_mark(w->step->input, w->step->out->frames.nr - 1, PROVENANCE_GUESS, code_unclear,
                    reg(w, DWARF_RIP));
     }
+    return f;
 }
 
 /* The name of code that makes frames of a type, and belongs to no function, as in V8's own perf
@@ -180,24 +181,18 @@ static const char *own_name(const struct v8_layout *l, int32_t type)
     return type == l->frame_wasm_to_js ? "wasm-to-js" : NULL;
 }
 
-/* Emits a frame of code that belongs to no function. `type`: the frame's, which may name it. */
+/* Emits a frame of code that belongs to no function of the program's. `type`: the frame's, which
+ * may name it. */
 static void emit_own(struct v8_walk *w, int32_t type, uint64_t cfa, bool doubtful)
 {
     const struct v8_namer *namer = &w->process->namer;
     const char *name = own_name(w->layout, type);
-    struct frame f = frame_here(w, FRAME_NATIVE, cfa); /* it is no function of the program's */
-    if (!name || !namer->own || w->step->code.owner == CODE_JIT) {
-        emit_native(w, cfa, doubtful);
+    struct frame *f = emit_native(w, cfa, doubtful);
+    if (!f || !name || !namer->own || w->step->code.owner == CODE_JIT)
         return;
-    }
     say(w, TRACE_WAY, "the frame's type, #, says whose code it is", (uint64_t)type, 0);
-    if (!namer->own(namer->context, name, &f))
+    if (!namer->own(namer->context, name, f))
         w->failed = true;
-    if (doubtful) {
-        f.provenance = PROVENANCE_GUESS;
-        mark(w, PROVENANCE_GUESS, code_unclear, reg(w, DWARF_RIP));
-    }
-    push(w, &f);
 }
 
 /* Emits a frame for a function whose name is unknown. */
@@ -940,12 +935,11 @@ static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, u
         e.tier = TIER_TURBOFAN;
         emit_optimized(w, c, &e);
         return;
+    case V8_CODE_JS_TO_WASM:
+        emit_own(w, w->layout->frame_js_to_wasm, cfa, doubtful);
+        return;
     default:
-        emit_own(w,
-                 c->kind == V8_CODE_JS_TO_WASM ? w->layout->frame_js_to_wasm
-                 : fp                          ? frame_type(w, fp)
-                                               : -1,
-                 cfa, doubtful);
+        emit_own(w, fp ? frame_type(w, fp) : -1, cfa, doubtful);
     }
 }
 
