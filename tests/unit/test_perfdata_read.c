@@ -383,8 +383,8 @@ static void test_streams_keep_trimmed_copies(void **state)
     fixture_free(f);
 }
 
-/* Opens a file of shallow and deep stacks, with other records between some of them. */
-static struct perfdata *open_stacks(bool swap, struct perfdata_options options)
+/* Writes a file of shallow and deep stacks, with other records between some of them. */
+static char *write_stacks(bool swap)
 {
     enum { COPY = 40000, NR = 600 };
     const struct perf_event_attr attr = {
@@ -423,13 +423,26 @@ static struct perfdata *open_stacks(bool swap, struct perfdata_options options)
             fixture_round(f);
     }
     char *path = fixture_write(f, false);
-    options.unordered = true;
-    struct perfdata *pd = open_path(path, &options);
-    unlink(path);
-    free(path);
     free(stack);
     fixture_free(f);
-    return pd;
+    return path;
+}
+
+/* Opens that file, which is written once. */
+static struct perfdata *open_stacks(bool swap, struct perfdata_options options)
+{
+    static int files[2];
+    char path[32];
+    if (!files[swap]) {
+        char *written = write_stacks(swap);
+        files[swap] = open(written, O_RDONLY | O_CLOEXEC);
+        assert_true(files[swap] > 0);
+        unlink(written);
+        free(written);
+    }
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", files[swap]);
+    options.unordered = true;
+    return open_path(path, &options);
 }
 
 static void assert_same_sample(struct perfdata *a, const struct record *ra, struct perfdata *b,

@@ -57,7 +57,7 @@ static bool heap_version(void *context, uint64_t address, uint64_t time, bool la
 
 static void put(struct heap *h, uint64_t object, int offset, uint64_t value, size_t size)
 {
-    memcpy(h->bytes + (object & ~UINT64_C(3)) - HEAP + offset, &value, size);
+    memcpy(h->bytes + ((object & ~UINT64_C(3)) - HEAP) + offset, &value, size);
 }
 
 static uint64_t room(struct heap *h, size_t size)
@@ -90,7 +90,7 @@ static uint64_t make_text(struct heap *h, const void *characters, size_t nr, boo
 {
     uint64_t s = make(h, wide ? 0x20 : 0x28, 16 + nr * (wide ? 2 : 1));
     put(h, s, 12, nr, 4);
-    memcpy(h->bytes + (s & ~UINT64_C(3)) - HEAP + 16, characters, nr * (wide ? 2 : 1));
+    memcpy(h->bytes + ((s & ~UINT64_C(3)) - HEAP) + 16, characters, nr * (wide ? 2 : 1));
     return s;
 }
 
@@ -107,7 +107,7 @@ static uint64_t make_table(struct heap *h, const uint8_t *bytes, size_t nr)
 {
     uint64_t t = make(h, TYPE_BYTES, 16 + nr);
     put(h, t, 8, smi((int32_t)nr), 8);
-    memcpy(h->bytes + (t & ~UINT64_C(3)) - HEAP + 16, bytes, nr);
+    memcpy(h->bytes + ((t & ~UINT64_C(3)) - HEAP) + 16, bytes, nr);
     return t;
 }
 
@@ -171,7 +171,7 @@ static void test_strings(void **state)
                 "caf\xc3\xa9\xd0\xb4\xf0\x9f\x98\x80\xef\xbf\xbdx");
     assert_text(h, make_string(h, 0x23, 3, cons, smi(2)), "f\xc3\xa9\xd0\xb4");
     uint64_t data = room(h, 8);
-    memcpy(h->bytes + data - 1 - HEAP, "external", 8);
+    memcpy(h->bytes + (data - 1 - HEAP), "external", 8);
     assert_text(h, make_string(h, 0x2a, 8, 0, data - 1), "external");
 }
 
@@ -400,7 +400,7 @@ static void test_name_of_another_moment(void **state)
 {
     struct heap *h = *state;
     uint64_t script = make_script(h, make_source(h)), scope = make_scope(h), name;
-    memcpy(&name, h->bytes + (script & ~UINT64_C(3)) - HEAP + 16, 8);
+    memcpy(&name, h->bytes + ((script & ~UINT64_C(3)) - HEAP) + 16, 8);
     h->moved = name & ~UINT64_C(3);
     h->instead = room(h, 32) & ~UINT64_C(3);
     h->moved_size = 24;
@@ -468,7 +468,7 @@ static struct v8_code make_safepoints(struct heap *h, enum v8_code_kind kind, ui
     h->layout.safepoints_first = 12;
     put(h, table, 0, nr, 4);
     put(h, table, 4, 1 | pc_size << 4 | PLACE_SIZE << 7, 4);
-    memcpy(h->bytes + (table & ~UINT64_C(3)) - HEAP + (maglev ? 12 : 8),
+    memcpy(h->bytes + ((table & ~UINT64_C(3)) - HEAP) + (maglev ? 12 : 8),
            maglev ? of_maglev : of_turbofan, maglev ? sizeof(of_maglev) : sizeof(of_turbofan));
     return (struct v8_code){.start = code & ~UINT64_C(3), .size = CODE, .kind = kind};
 }
@@ -505,7 +505,7 @@ static struct v8_code make_wide_safepoints(struct heap *h, bool inside, uint32_t
     h->layout.safepoints_form = 1;
     h->layout.code_safepoints = inside ? PLACE : V8_UNKNOWN;
     put(h, object, PLACE, CODE, 4);
-    memcpy(h->bytes + code + CODE - HEAP, table, sizeof(table));
+    memcpy(h->bytes + (code + CODE - HEAP), table, sizeof(table));
     return (struct v8_code){.code = object,
                             .start = code,
                             .size = inside ? CODE + sizeof(table) + 2 * 3 : CODE,
