@@ -307,6 +307,8 @@ int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *r
     size_t from = job->at, known = job->found.nr;
     for (uint64_t bytes = 0; job->at < job->ranges.nr && bytes < budget; job->at++)
         bytes += job->ranges.at[job->at].end - job->ranges.at[job->at].start;
+    if (job->at == from)
+        return job->at < job->ranges.nr;
     if (luajit_vms_find(&m, job->ranges.at + from, job->at - from, job->blobs.at, job->blobs.nr,
                         &job->found, err) < 0)
         return -1;
