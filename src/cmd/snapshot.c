@@ -164,11 +164,13 @@ static void print_outcome(const struct snapshot_command *c, const struct snapsho
     if (r->functions)
         fprintf(stderr, ", %" PRIu64 " JavaScript functions, %" PRIu64 " pieces of code",
                 r->functions, r->code);
+    if (r->kept)
+        fprintf(stderr, ", %" PRIu64 " perf maps and jitdumps", r->kept);
     if (c->o.perf)
         fprintf(stderr, ", %" PRIu64 " of %" PRIu64 " samples with a copy", r->copies,
                 r->copies_of);
     fputs(" ]\n", stderr);
-    if (!r->processes)
+    if (!r->processes && !r->kept)
         fprintf(stderr, "ljperf snapshot: no VM was found in the given processes\n");
 }
 

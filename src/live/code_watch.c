@@ -8,6 +8,7 @@
 #include "session/session.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ enum {
     FILE_MAX = 64 << 20,  /* bytes of one file that are kept */
     PROCESSES_MAX = 4096, /* that are watched; each holds up to two files open */
     TEXT_LOOKS = 5,       /* at most for text that a process moves: it does that when it starts */
+    PROBLEMS_MAX = 5,     /* that are told one by one */
 };
 
 /* A process's perf map, or its jitdump. */
@@ -27,10 +29,12 @@ struct kept_file {
     int fd;           /* -1: not found yet */
     uint64_t written; /* bytes that the recording has */
     char *path;       /* as the process sees it; NULL: it is not known that there is one */
+    bool refused;     /* it is another user's */
 };
 
 enum { MAP, DUMP, FILES };
 static const uint8_t kinds[FILES] = {[MAP] = VMENTRY_PERF_MAP, [DUMP] = VMENTRY_JITDUMP};
+static const char *const kind_names[FILES] = {[MAP] = "perf map", [DUMP] = "jitdump"};
 
 struct code_process {
     uint32_t pid;
@@ -43,6 +47,11 @@ struct code_watch {
     struct table processes; /* pid + 1 -> struct code_process */
     uint64_t polled;        /* ns: the last time */
     struct mem_writer writer;
+    VEC(char *) problems;
+    size_t told, more;  /* problems: of the list, and beyond it */
+    unsigned unwatched; /* processes beyond PROCESSES_MAX */
+    size_t kept;        /* files of which the recording has something */
+    char last[160];
 };
 
 struct code_watch *code_watch_create(const struct log_sink *sink)
@@ -70,10 +79,51 @@ void code_watch_free(struct code_watch *w)
     vec_foreach (slot, &w->processes)
         process_free(slot->value);
     table_free(&w->processes);
+    vec_foreach (line, &w->problems)
+        free(*line);
+    vec_free(&w->problems);
     free(w);
 }
 
 /* ---- finding ------------------------------------------------------------------------------- */
+
+/* Note what is not kept: the end of the recording says it. */
+__attribute__((format(printf, 4, 5))) static void
+note_problem(struct code_watch *w, const struct code_process *p, int i, const char *fmt, ...)
+{
+    char why[96], *line = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof(why), fmt, ap);
+    va_end(ap);
+    if (w->problems.nr == PROBLEMS_MAX) {
+        w->more++;
+        return;
+    }
+    if (asprintf(&line, "the %s %s of process %" PRIu32 " is not kept: %s", kind_names[i],
+                 p->file[i].path, p->pid, why) >= 0 &&
+        !vec_push(&w->problems, line))
+        free(line);
+}
+
+const char *code_watch_problem(struct code_watch *w)
+{
+    if (w->told < w->problems.nr)
+        return w->problems.at[w->told++];
+    if (w->more) {
+        snprintf(w->last, sizeof(w->last), "%zu other perf maps and jitdumps are not kept",
+                 w->more);
+        w->more = 0;
+        return w->last;
+    }
+    if (!w->unwatched)
+        return NULL;
+    snprintf(w->last, sizeof(w->last),
+             "%u processes are beyond the %d whose perf maps and jitdumps are kept", w->unwatched,
+             PROCESSES_MAX);
+    w->unwatched = 0;
+    return w->last;
+}
 
 /* Open a file of a process, if it is the process's user's or root's: another user's would be a lie
  * about this process. */
@@ -85,8 +135,9 @@ static void open_file(const struct code_process *p, struct kept_file *file)
     int fd = file->path && file->fd < 0 ? proc_open_in_root(p->pid, file->path) : -1;
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && stat(of, &process) == 0 &&
-        (st.st_uid == process.st_uid || st.st_uid == 0))
+    bool known = fstat(fd, &st) == 0 && stat(of, &process) == 0;
+    file->refused = known && st.st_uid != process.st_uid && st.st_uid != 0;
+    if (known && !file->refused)
         file->fd = fd;
     else
         close(fd);
@@ -149,16 +200,20 @@ static void write_rest(struct code_watch *w, struct code_process *p, int i)
                                             .after = now,
                                             .bytes = bytes};
         mem_writer_put(&w->writer, &entry);
+        w->kept += !file->written;
         file->written += (uint64_t)n;
     }
 }
 
-/* Is the file still found where a reader of the recording looks for it? */
+/* Is the file (if it was opened, the same file) still found where a reader of the recording looks
+ * for it? */
 static bool will_be_found(const struct kept_file *file)
 {
     struct stat here, held;
-    return fstat(file->fd, &held) == 0 && stat(file->path, &here) == 0 &&
-           here.st_ino == held.st_ino && here.st_dev == held.st_dev;
+    if (!file->path || stat(file->path, &here) < 0)
+        return false;
+    return file->fd < 0 || (fstat(file->fd, &held) == 0 && here.st_ino == held.st_ino &&
+                            here.st_dev == held.st_dev);
 }
 
 /* An address in an executable mapping of the same file; 0: there is none. */
@@ -208,11 +263,29 @@ static void look_for_text(struct code_watch *w, struct code_process *p)
     process_maps_free(&maps);
 }
 
+/* Say what of a file is not in the recording, though it should be. */
+static void check_kept(struct code_watch *w, const struct code_process *p, int i)
+{
+    const struct kept_file *file = &p->file[i];
+    struct stat st;
+    if (file->refused)
+        note_problem(w, p, i, "it belongs to another user");
+    else if (file->fd < 0 && i == DUMP && file->path)
+        note_problem(w, p, i, "it could not be opened while the process lived");
+    else if (file->fd >= 0 && fstat(file->fd, &st) == 0 && (uint64_t)st.st_size > file->written)
+        note_problem(w, p, i, "%s after %" PRIu64 " of its %" PRIu64 " bytes",
+                     is_full(w) ? "the log was full" : "it was cut", file->written,
+                     (uint64_t)st.st_size);
+}
+
 static void write_last(struct code_watch *w, struct code_process *p)
 {
-    for (int i = 0; i < FILES; i++)
-        if (p->file[i].fd >= 0 && (p->apart || !will_be_found(&p->file[i])))
-            write_rest(w, p, i);
+    for (int i = 0; i < FILES; i++) {
+        if (!p->apart && will_be_found(&p->file[i]))
+            continue;
+        write_rest(w, p, i);
+        check_kept(w, p, i);
+    }
 }
 
 /* ---- processes ----------------------------------------------------------------------------- */
@@ -222,23 +295,47 @@ static struct code_process *find_process(const struct code_watch *w, pid_t pid)
     return table_get(&w->processes, (uint64_t)(uint32_t)pid + 1);
 }
 
-int code_watch_begin(struct code_watch *w, pid_t pid, struct error *err)
+static struct code_process *process_create(pid_t pid)
 {
-    if (find_process(w, pid) || w->processes.nr >= PROCESSES_MAX)
-        return 0;
     struct code_process *p = calloc(1, sizeof(*p));
     if (!p)
-        return error_no_memory(err);
+        return NULL;
     p->pid = (uint32_t)pid;
     p->apart =
         proc_is_apart(p->pid, "mnt") || proc_is_apart(p->pid, "pid") || proc_has_own_root(p->pid);
     for (int i = 0; i < FILES; i++)
         p->file[i].fd = -1;
-    if (!name_files(p) || !table_put(&w->processes, (uint64_t)p->pid + 1, p)) {
+    if (name_files(p)) {
+        open_files(p);
+        return p;
+    }
+    process_free(p);
+    return NULL;
+}
+
+bool code_watch_would_keep(pid_t pid)
+{
+    struct code_process *p = process_create(pid);
+    bool would = p && p->apart && (p->file[MAP].fd >= 0 || p->file[DUMP].fd >= 0);
+    if (p)
         process_free(p);
+    return would;
+}
+
+int code_watch_begin(struct code_watch *w, pid_t pid, struct error *err)
+{
+    if (find_process(w, pid))
+        return 0;
+    if (w->processes.nr >= PROCESSES_MAX) {
+        w->unwatched++;
+        return 0;
+    }
+    struct code_process *p = process_create(pid);
+    if (!p || !table_put(&w->processes, (uint64_t)p->pid + 1, p)) {
+        if (p)
+            process_free(p);
         return error_no_memory(err);
     }
-    open_files(p);
     p->looks = TEXT_LOOKS;
     look_for_text(w, p);
     return 0;
@@ -298,6 +395,11 @@ int code_watch_finish(struct code_watch *w, struct error *err)
             return -1;
     }
     return 0;
+}
+
+size_t code_watch_kept(const struct code_watch *w)
+{
+    return w->kept;
 }
 
 void code_watch_rewrite(struct code_watch *w)

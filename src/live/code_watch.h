@@ -30,6 +30,12 @@ int code_watch_poll(struct code_watch *w, struct error *err);
 int code_watch_end(struct code_watch *w, pid_t pid, struct error *err);
 /* The recording ends. The same for all processes. */
 int code_watch_finish(struct code_watch *w, struct error *err);
+/* Returns of how many files the log has something. */
+size_t code_watch_kept(const struct code_watch *w);
+/* Returns whether a process has written such a file by now, and lives in namespaces of its own. */
+bool code_watch_would_keep(pid_t pid);
+/* Returns a line about what is not kept; NULL: no more. */
+const char *code_watch_problem(struct code_watch *w);
 /* Another file begins: everything must be written again. */
 void code_watch_rewrite(struct code_watch *w);
 

@@ -920,6 +920,8 @@ static int finish(void *context, struct capture *c, struct error *err)
     say_counters(watch);
     say_lua_counters(watch);
     say_log(watch);
+    for (const char *line; watch->logs && (line = code_watch_problem(watch->code));)
+        say(watch, false, line);
     return 0;
 }
 

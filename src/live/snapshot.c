@@ -4,6 +4,7 @@
 #include "live/runtime_files.h"
 
 #include "base/text.h"
+#include "live/code_watch.h"
 #include "live/copier.h"
 #include "record/header.h"
 #include "record/output.h"
@@ -57,6 +58,7 @@ struct snapshot {
     struct perfdata_writer *w;
     struct id_cache *ids;
     struct runtime_files *files;
+    struct code_watch *code; /* perf maps and jitdumps */
     struct snapshot_perf *perf;
     VEC(struct subject *) subjects;
     struct child child;
@@ -142,7 +144,7 @@ static int look_inside(struct snapshot *s, struct subject *t, struct error *err)
     t->v8 = session_runtime_of_files(&t->process.thread, &v8_runtime, &v8) ? v8.layout : NULL;
     for (const char *line; (line = runtime_files_problem(s->files));)
         say(s, false, line);
-    if (!lua && !has_plain && !t->v8)
+    if (!lua && !has_plain && !t->v8 && !code_watch_would_keep(t->pid))
         return error_set(err, ERROR_NOT_FOUND,
                          "process %d has no known Lua or V8; ljperf doctor --vm %d says why",
                          (int)t->pid, (int)t->pid);
@@ -275,7 +277,12 @@ static int take_tick(struct snapshot *s, bool *any, struct error *err)
     *any = false;
     vec_foreach (at, &s->subjects) {
         struct subject *t = *at;
-        if (t->gone || (t->gone = has_ended(t)))
+        if (!t->gone && has_ended(t)) {
+            t->gone = true;
+            if (code_watch_end(s->code, t->pid, err) < 0)
+                return -1;
+        }
+        if (t->gone)
             continue;
         *any = true;
         if (now >= t->next_objects && take_objects(s, t, err) < 0)
@@ -283,7 +290,7 @@ static int take_tick(struct snapshot *s, bool *any, struct error *err)
         if (s->o->every_ns && take_stacks(s, t, err) < 0)
             return -1;
     }
-    return 0;
+    return code_watch_poll(s->code, err);
 }
 
 /* Read everything that still exists once more, and write what has stayed unchanged. */
@@ -296,7 +303,7 @@ static int take_last(struct snapshot *s, bool once, struct error *err)
         if (page_log_flush(t->pages, err) < 0)
             return -1;
     }
-    return 0;
+    return code_watch_finish(s->code, err);
 }
 
 /* ---- the file ------------------------------------------------------------------------------ */
@@ -396,6 +403,9 @@ static int run(struct snapshot *s, struct error *err)
     bool any = true, once = s->o->has_duration && !s->o->duration_ns;
     s->tick = monotonic();
     s->end = s->o->has_duration ? s->tick + s->o->duration_ns : UINT64_MAX;
+    vec_foreach (t, &s->subjects)
+        if (code_watch_begin(s->code, (*t)->pid, err) < 0)
+            return -1;
     if (take_tick(s, &any, err) < 0 || start_command(s, err) < 0)
         return -1;
     while (any && !is_over(s)) {
@@ -410,8 +420,10 @@ static int run(struct snapshot *s, struct error *err)
 
 static int begin(struct snapshot *s, struct error *err)
 {
+    const struct log_sink sink = {.write = sink_write, .now = sink_now, .context = s};
     s->files = runtime_files_create();
-    if (!s->files)
+    s->code = code_watch_create(&sink);
+    if (!s->files || !s->code)
         return error_no_memory(err);
     vec_foreach (pid, &s->o->pids)
         if (subject_add(s, *pid, err) < 0)
@@ -440,6 +452,7 @@ static void add_up(struct snapshot *s)
     }
     if (s->w)
         s->out->bytes = perfdata_writer_bytes(s->w);
+    s->out->kept = s->code ? code_watch_kept(s->code) : 0;
     s->out->child_status = s->child.status;
     snapshot_perf_counts(s->perf, &s->out->copies, &s->out->copies_of);
 }
@@ -458,6 +471,7 @@ static void end(struct snapshot *s)
         sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     }
     perfdata_writer_destroy(s->w);
+    code_watch_free(s->code);
     runtime_files_free(s->files);
     id_cache_free(s->ids);
     free(s);
@@ -478,6 +492,8 @@ int snapshot_run(const struct snapshot_options *o, snapshot_say say_, void *say_
     int failed = begin(s, err);
     if (!failed)
         failed = run(s, err);
+    for (const char *line; s->code && (line = code_watch_problem(s->code));)
+        say(s, false, line);
     add_up(s);
     if (!failed)
         failed = perfdata_writer_finish(s->w, err);

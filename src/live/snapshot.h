@@ -31,6 +31,7 @@ struct snapshot_outcome {
     uint64_t processes;         /* processes of which something was found */
     uint64_t vms;               /* VMs of LuaJIT */
     uint64_t functions, code;   /* of V8, in the last round */
+    uint64_t kept;              /* perf maps and jitdumps */
     uint64_t rounds, ticks;     /* readings of objects, of stacks */
     uint64_t refused;           /* parts of memory beyond the limit */
     uint64_t copies, copies_of; /* with --perf: samples that got a copy, of how many */

@@ -48,6 +48,7 @@ static int open_parts(struct replay *r, struct error *err)
         snapshots_open(r->options.snapshots, r->options.nr_snapshots, r->pd, r->dsos,
                        &r->options.dso, &r->snapshots, err) < 0)
         return -1;
+    r->options.session.snapshots = r->snapshots;
     if (session_create(r->pd, r->dsos, &r->options.session, &r->session, err) < 0)
         return -1;
     r->symbols = symbols_create(r->dsos, &r->options.symbols);

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "session/recorded_memory.h"
 #include "session/registers.h"
+#include "session/snapshots.h"
 #include "session/session_internal.h"
 
 #include <elf.h>
@@ -252,12 +253,18 @@ static bool find_path(struct session *s, struct process *p, const char *path, ch
     return try_path("", path, to, st);
 }
 
+static bool is_kept(const struct session *s, const struct process *p, uint8_t kind, char path[32])
+{
+    return memory_log_code_file(s->options.log, p->pid, kind, path) ||
+           snapshots_code_file(s->options.snapshots, p->pid, kind, path);
+}
+
 /* Find the file that the recorder kept: it is this process's, whatever is there by now. */
 static bool find_kept(struct session *s, const struct process *p, uint8_t kind, char to[PATH_SIZE],
                       struct stat *st)
 {
     char path[32];
-    if (!memory_log_code_file(s->options.log, p->pid, kind, path) || stat(path, st) < 0)
+    if (!is_kept(s, p, kind, path) || stat(path, st) < 0)
         return false;
     memcpy(to, path, sizeof(path));
     return true;
@@ -298,7 +305,7 @@ static bool may_announce(const struct session *s, struct process *p, uint32_t pi
     const uint64_t first_pid_ns = 0xEFFFFFFC; /* linux/proc_ns.h: PROC_PID_INIT_INO */
     char kept[32];
     if (pid == p->pid || pid == inner_pid(p) ||
-        memory_log_code_file(s->options.log, p->pid, VMENTRY_JITDUMP, kept))
+        is_kept(s, p, VMENTRY_JITDUMP, kept))
         return true;
     return p->inner_pid == p->pid && p->pid_ns && p->pid_ns != first_pid_ns;
 }

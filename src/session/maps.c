@@ -8,6 +8,7 @@
 #include "dso/elf_image.h"
 #include "session/recorded_memory.h"
 #include "session/session_internal.h"
+#include "session/snapshots.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -217,6 +218,8 @@ static void note_text(const struct session *s, uint32_t pid, struct regions regi
         return;
     const struct vmentry_text *text =
         memory_log_text(s->options.log, pid, r->map.start, r->map.end);
+    if (!text)
+        text = snapshots_text(s->options.snapshots, pid, r->map.start, r->map.end);
     if (!text && r->under && has_huge_borders(r)) {
         r->map.dso = r->under;
         r->map.pgoff = r->under_pgoff;

@@ -486,8 +486,10 @@ static int add_entry(struct memory_log *log, uint32_t pid, const struct vmevent_
         return add_index(log, pid, e, err);
     if (e->kind == VMENTRY_TEXT)
         return add_text(log, pid, e, err);
-    if (e->kind == VMENTRY_PERF_MAP || e->kind == VMENTRY_JITDUMP)
+    if (e->kind == VMENTRY_PERF_MAP || e->kind == VMENTRY_JITDUMP) {
+        log->stats.entries++;
         return code_files_add(&log->files, pid, e, err);
+    }
     if (e->after < e->before || !e->length || e->flags & VMENTRY_FAILED) {
         log->stats.bad += e->after < e->before;
         return 0;

@@ -73,7 +73,7 @@ struct memory_layer vmstack_layer(const struct vmstack *copy);
 struct memory_log;
 
 struct memory_log_stats {
-    uint64_t entries;  /* ranges with bytes */
+    uint64_t entries;  /* ranges with bytes, and parts of kept files */
     uint64_t marks;    /* ranges recorded as unchanged */
     uint64_t versions; /* different contents that are kept */
     uint64_t bytes;    /* bytes of these contents */

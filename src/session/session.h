@@ -33,6 +33,7 @@ struct mapping {
 };
 
 struct memory_log;
+struct snapshots;
 struct session_options {
     const char *const *jitdumps; /* extra files to load (--jitdump) */
     size_t nr_jitdumps;
@@ -40,8 +41,10 @@ struct session_options {
     const char *symfs;
     bool no_jit; /* neither jitdumps nor perf maps */
     bool force;  /* use perf maps that belong to other users as well */
-    const struct memory_log
-        *log; /* has perf maps and jitdumps that the recorder kept; NULL: none */
+    /* These have the perf maps and jitdumps that were kept while their processes lived, and what is
+     * known of moved text. NULL: none. */
+    const struct memory_log *log;
+    const struct snapshots *snapshots;
 };
 
 struct session;

@@ -498,6 +498,19 @@ size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t byt
     return nr;
 }
 
+bool snapshots_code_file(const struct snapshots *s, uint32_t pid, uint8_t kind, char path[32])
+{
+    return s && (memory_log_code_file(s->beside, pid, kind, path) ||
+                 memory_log_code_file(s->other_clock, pid, kind, path));
+}
+
+const struct vmentry_text *snapshots_text(const struct snapshots *s, uint32_t pid, uint64_t start,
+                                          uint64_t end)
+{
+    const struct vmentry_text *text = s ? memory_log_text(s->beside, pid, start, end) : NULL;
+    return text || !s ? text : memory_log_text(s->other_clock, pid, start, end);
+}
+
 uint64_t snapshots_prototype(const struct snapshots *s, uint32_t pid, uint64_t address)
 {
     uint64_t found = s && s->beside ? memory_log_prototype(s->beside, pid, address) : 0;

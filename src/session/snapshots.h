@@ -38,5 +38,9 @@ uint64_t snapshots_prototype(const struct snapshots *s, uint32_t pid, uint64_t a
 size_t snapshots_globals(const struct snapshots *s, uint32_t pid, uint64_t *ret, size_t max);
 size_t snapshots_functions(const struct snapshots *s, uint32_t pid, uint64_t bytecode,
                            uint64_t *ret, size_t max);
+/* Like memory_log_code_file() and memory_log_text(). */
+bool snapshots_code_file(const struct snapshots *s, uint32_t pid, uint8_t kind, char path[32]);
+const struct vmentry_text *snapshots_text(const struct snapshots *s, uint32_t pid, uint64_t start,
+                                          uint64_t end);
 
 #endif

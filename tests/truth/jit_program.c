@@ -4,6 +4,7 @@
  * First alpha at one place; then alpha is moved, and beta is put where alpha was. Argument:
  * "unwind" (no frame pointer, a jitdump with unwinding info), "bare" (the same without), "frame"
  * (frame pointer, a jitdump), "map" (frame pointer, a perf map, which has no times: alpha stays).
+ * A second argument: how many times as long it runs.
  * Layout of a jitdump: tools/perf/Documentation/jitdump-specification.txt.
  */
 #include <stdbool.h>
@@ -163,6 +164,7 @@ static void dump_move(const void *from, const void *to, uint64_t index)
 }
 
 static volatile long sink;
+static int times = 1;
 __attribute__((noinline)) static void spin(long rounds)
 {
     for (long i = 0; i < rounds; i++)
@@ -172,7 +174,7 @@ __attribute__((noinline)) static void spin(long rounds)
 #define CALLER(name, number)                                 \
     __attribute__((noinline)) static void name(generated *f) \
     {                                                        \
-        for (int i = 0; i < 250; i++)                        \
+        for (int i = 0; i < 250 * times; i++)                        \
             f(spin, 300000);                                 \
         sink += number;                                      \
     }
@@ -192,6 +194,7 @@ static void write_map(const void *at)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
+    times = argc > 2 ? atoi(argv[2]) : 1;
     bool framed = strcmp(mode, "frame") == 0 || strcmp(mode, "map") == 0;
     const uint8_t *code = framed ? code_framed : code_bare;
     uint8_t *at =
