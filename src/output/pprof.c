@@ -277,8 +277,10 @@ static Pprof__Label *add_label(struct writer *w, struct labels *l, const char *k
 
 static void label_text(struct writer *w, struct labels *l, const char *key, const char *text)
 {
-    if (text)
-        add_label(w, l, key)->str = number_of(w, text);
+    if (!text)
+        return;
+    Pprof__Label *label = add_label(w, l, key);
+    label->str = number_of(w, text);
 }
 
 static void make_labels(struct writer *w, const struct row *r, struct labels *l)
