@@ -100,8 +100,7 @@ static void live_begin(struct live *l, const char *lua, const char *program)
     }
     const char *const command[] = {lua, "-e", program, NULL};
     l->pid = start(command);
-    sleep_ms(300);
-    if (waitpid(l->pid, NULL, WNOHANG) == l->pid) {
+    if (!await_work(l->pid)) {
         print_message("%s is not there\n", lua);
         skip();
     }
