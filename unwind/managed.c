@@ -215,7 +215,7 @@ bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
     return true;
 }
 
-bool managed_is_doubted(const struct managed_function *f)
+bool managed_name_is_guessed(const struct managed_function *f)
 {
     return f->name && (f->rank == NAME_RANK_UNTOLD || f->rank == NAME_RANK_UNTOLD_WEAK);
 }

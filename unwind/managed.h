@@ -42,7 +42,7 @@ struct managed_identity {
 enum name_rank {
     NAME_RANK_NONE,
     /* Like the two ranks at calls, but it is unknown whether this function was called there, or was
-     * tail-called by the function that was called there: see managed_is_doubted(). */
+     * tail-called by the function that was called there: see managed_name_is_guessed(). */
     NAME_RANK_UNTOLD_WEAK,
     NAME_RANK_UNTOLD,
     NAME_RANK_TAIL, /* another function was called there; proposed with "" */
@@ -90,9 +90,9 @@ int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank ra
 bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
                  struct managed_function *ret);
 
-/* Returns whether nothing proves that the name belongs to this function: its frames are not
- * exact. */
-bool managed_is_doubted(const struct managed_function *f);
+/* Returns whether nothing proves that the name belongs to this function. (The place, and what is
+ * known of it, may be exact all the same.) */
+bool managed_name_is_guessed(const struct managed_function *f);
 
 /* Returns one copy of a string that lives as long as the table; NULL when out of memory. */
 const char *managed_string(struct managed_names *g, const char *bytes, size_t size);

@@ -34,6 +34,7 @@ struct tally {
     struct name_tally names;
     VEC(struct event_count) events;
     VEC(uint64_t) dso_frames; /* by dso id */
+    VEC(uint64_t) functions;  /* frames by id of the managed function */
     uint64_t provenance[3];   /* user frames by enum provenance */
     uint64_t jit_frames;
     uint64_t unmapped_frames; /* user code in no mapping, or in a mapping without a file */
@@ -69,8 +70,13 @@ static int count_frame(struct tally *t, const struct frame *f)
         t->jit_frames++;
         return 0;
     }
-    if (frame_is_managed(f))
+    if (frame_is_managed(f)) {
+        uint64_t *of = COUNT_AT(&t->functions, f->function);
+        if (!of)
+            return -1;
+        ++*of;
         return 0;
+    }
     const struct mapping *m = f->code;
     if (!m) {
         t->unmapped_frames += user;
@@ -178,6 +184,12 @@ static bool tally_add(struct tally *to, const struct tally *from)
             return false;
         *frames += from->dso_frames.at[i];
     }
+    for (size_t i = 0; i < from->functions.nr; i++) {
+        uint64_t *frames = COUNT_AT(&to->functions, i);
+        if (!frames)
+            return false;
+        *frames += from->functions.at[i];
+    }
     for (int i = 0; i < 3; i++)
         to->provenance[i] += from->provenance[i];
     add_lua(&to->lua, &from->lua);
@@ -199,6 +211,7 @@ static void tally_free(void *worker)
     pthread_mutex_unlock(&d->lock);
     vec_free(&t->events);
     vec_free(&t->dso_frames);
+    vec_free(&t->functions);
     name_tally_free(&t->names);
     free(t);
 }
@@ -352,6 +365,19 @@ static void put_lua(struct diagnosis *d)
                "vmstack to each sample");
 }
 
+/* Returns how many frames have a name that nothing proves to be their function's. */
+static uint64_t guessed_names(const struct diagnosis *d)
+{
+    uint64_t frames = 0;
+    struct managed_function g;
+    for (uint32_t id = 1; id < d->sum.functions.nr; id++)
+        if (d->sum.functions.at[id] &&
+            managed_get(replay_managed_names(d->replay), id, UINT64_MAX, &g) &&
+            managed_name_is_guessed(&g))
+            frames += d->sum.functions.at[id];
+    return frames;
+}
+
 static void put_stacks(struct diagnosis *d)
 {
     const struct replay_stats *st = replay_stats(d->replay);
@@ -375,6 +401,9 @@ static void put_stacks(struct diagnosis *d)
                 d->sum.lua.samples ? " or read at another moment" : "",
                 share(d->sum.provenance[PROVENANCE_GUESS], frames),
                 share(d->sum.jit_frames, frames));
+    if (guessed_names(d))
+        text_printf(d->out, "Names: %" PRIu64 " frames have a name that is a guess\n",
+                    guessed_names(d));
     if (d->sum.full_copies)
         text_printf(d->out, "Stack copies: %" PRIu64 " are full to the last byte\n",
                     d->sum.full_copies);
@@ -580,6 +609,7 @@ int doctor_file(struct replay *r, struct text *out, struct error *err)
         failed = error_no_memory(err);
     vec_free(&d.sum.events);
     vec_free(&d.sum.dso_frames);
+    vec_free(&d.sum.functions);
     name_tally_free(&d.sum.names);
     vec_free(&d.advice);
     pthread_mutex_destroy(&d.lock);

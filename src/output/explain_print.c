@@ -175,10 +175,9 @@ static void put_managed_name(struct text *out, struct replay_worker *w,
     if (f->callname)
         text_printf(out, "; this caller calls it by \"%s\"", f->callname);
     text_char(out, '\n');
-    if (managed_is_doubted(&g))
-        text_string(out,
-                    "    image    the name: frames that are exact do not confirm that it is this "
-                    "function's\n");
+    if (managed_name_is_guessed(&g))
+        text_string(out, "    guess-name  frames that are exact do not confirm that the name is "
+                         "this function's\n");
 }
 
 static int put_inlined(struct text *out, struct replay_worker *w, const struct replay_sample *s,

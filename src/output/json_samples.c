@@ -35,6 +35,8 @@ static void put_frame(struct json *j, const struct profile *p, const struct prof
     }
     if (l->provenance != PROVENANCE_EXACT)
         json_key_string(j, "provenance", export_provenance(l->provenance));
+    if (l->name_guessed)
+        json_key_string(j, "name_provenance", "guess");
     json_object_end(j);
 }
 

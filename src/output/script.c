@@ -171,7 +171,7 @@ struct managed_key {
     const char *name, *callname;
     uint16_t trace;
     bool inlined;
-    bool doubted; /* the name is doubtful */
+    bool name_guessed;
 };
 
 struct line_key {
@@ -221,7 +221,7 @@ static struct managed_key managed_key(const struct script_worker *w, const struc
                                 .callname = f->callname,
                                 .trace = f->trace,
                                 .inlined = f->flags & FRAME_INLINED,
-                                .doubted = managed_is_doubted(&g)};
+                                .name_guessed = managed_name_is_guessed(&g)};
 }
 
 /* Whether both keys give the same text. */
@@ -232,7 +232,7 @@ static bool same_key(const struct line_key *a, const struct line_key *b)
            a->tier == b->tier && a->provenance == b->provenance && a->managed.pc == b->managed.pc &&
            a->managed.name == b->managed.name && a->managed.callname == b->managed.callname &&
            a->managed.trace == b->managed.trace && a->managed.inlined == b->managed.inlined &&
-           a->managed.doubted == b->managed.doubted;
+           a->managed.name_guessed == b->managed.name_guessed;
 }
 
 static uint64_t hash_of(const struct line_key *l)
@@ -321,7 +321,8 @@ static void put_tier(struct text *t, const struct frame *f)
 }
 
 /* Append a note such as " [lua trace=17 line=12 inlined image]". */
-static void put_managed_note(struct text *t, const struct frame *f, uint32_t fields)
+static void put_managed_note(struct text *t, const struct frame *f, bool name_guessed,
+                             uint32_t fields)
 {
     text_string(t, " [");
     text_string(t, frame_language(f->kind));
@@ -337,6 +338,8 @@ static void put_managed_note(struct text *t, const struct frame *f, uint32_t fie
     if (f->flags & FRAME_INLINED)
         text_string(t, " inlined");
     put_doubt(t, f, " ");
+    if (name_guessed)
+        text_string(t, " guess-name");
     text_char(t, ']');
 }
 
@@ -358,8 +361,9 @@ static void put_inlined(struct text *t, const struct named_frame *n, const struc
     text_bytes(t, " (inlined)\n", 11);
 }
 
+/* `name_guessed`: of a managed frame. */
 static void put_frame(struct text *t, const struct named_frame *n, const struct frame *f,
-                      uint32_t fields, bool inlined)
+                      bool name_guessed, uint32_t fields, bool inlined)
 {
     uint32_t nr_inlined = inlined && n->resolved ? n->resolved->nr_inlined : 0;
     bool managed = frame_is_managed(f);
@@ -374,7 +378,7 @@ static void put_frame(struct text *t, const struct named_frame *n, const struct 
     if (fields & FIELD_DSO)
         put_module(t, n->module);
     if (managed)
-        put_managed_note(t, f, fields);
+        put_managed_note(t, f, name_guessed, fields);
     else
         put_annotation(t, f);
     if (fields & FIELD_SRCLINE && (n->file || !(fields & FIELD_KNOWN_LINE)))
@@ -387,15 +391,14 @@ int script_put_frame(struct text *t, struct replay_worker *w, const struct repla
 {
     struct named_frame n;
     struct managed_function g;
-    struct frame shown = *f;
+    bool guessed = false;
     if (replay_name(w, s, f, &n, err) < 0)
         return -1;
     if (frame_is_managed(f)) {
         replay_managed(w, s, f, &g);
-        if (managed_is_doubted(&g) && f->provenance == PROVENANCE_EXACT)
-            shown.provenance = PROVENANCE_STALE;
+        guessed = managed_name_is_guessed(&g);
     }
-    put_frame(t, &n, &shown, fields, inlined);
+    put_frame(t, &n, f, guessed, fields, inlined);
     return t->failed ? error_no_memory(err) : 0;
 }
 
@@ -406,7 +409,7 @@ int script_put_frames(struct text *t, struct replay_worker *w, const struct repl
         struct named_frame n;
         if (replay_name(w, s, &s->frames[i], &n, err) < 0)
             return -1;
-        put_frame(t, &n, &s->frames[i], fields, inlined);
+        put_frame(t, &n, &s->frames[i], false, fields, inlined);
     }
     return t->failed ? error_no_memory(err) : 0;
 }
@@ -419,11 +422,9 @@ static const struct line *make_line(struct script_worker *w, const struct replay
     struct named_frame n;
     if (replay_name(w->worker, s, f, &n, err) < 0)
         return NULL;
-    struct frame shown = *f;
-    if (key->managed.doubted && f->provenance == PROVENANCE_EXACT)
-        shown.provenance = PROVENANCE_STALE;
     w->made.size = 0;
-    put_frame(&w->made, &n, &shown, key->fields, w->script->options.show_inlined);
+    put_frame(&w->made, &n, f, key->managed.name_guessed, key->fields,
+              w->script->options.show_inlined);
     struct line *line = w->made.failed ? NULL : arena_get(&w->lines, sizeof(*line) + w->made.size);
     if (!line) {
         error_no_memory(err);

@@ -330,12 +330,11 @@ static int native_line(struct finisher *f, const struct raw_location *l, const s
     return failed ? error_no_memory(err) : add_function(f, &fn, &ret->function, err);
 }
 
-static uint8_t location_provenance(const struct finisher *f, const struct raw_location *l)
+static bool is_name_guessed(const struct finisher *f, const struct raw_location *l)
 {
     struct managed_function g;
-    bool doubted = l->managed && managed_get(f->p->managed, l->managed, UINT64_MAX, &g) &&
-                   managed_is_doubted(&g);
-    return doubted && l->key.provenance == PROVENANCE_EXACT ? PROVENANCE_STALE : l->key.provenance;
+    return l->managed && managed_get(f->p->managed, l->managed, UINT64_MAX, &g) &&
+           managed_name_is_guessed(&g);
 }
 
 static int fill_location(struct finisher *f, const struct profile_worker *w,
@@ -349,7 +348,8 @@ static int fill_location(struct finisher *f, const struct profile_worker *w,
                                   .trace = l->key.trace,
                                   .kind = l->key.kind,
                                   .tier = l->key.tier,
-                                  .provenance = location_provenance(f, l)};
+                                  .provenance = l->key.provenance,
+                                  .name_guessed = is_name_guessed(f, l)};
     for (uint32_t i = 0; i < l->nr_lines; i++) {
         const struct raw_line *raw = &w->lines.at[l->first_line + i];
         struct profile_line line;

@@ -41,6 +41,7 @@ struct profile_location {
     uint32_t dso; /* id; 0: none */
     uint16_t trace;
     uint8_t kind, tier, provenance;
+    bool name_guessed; /* managed_name_is_guessed() */
 };
 
 struct profile_thread {
