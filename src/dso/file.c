@@ -19,8 +19,11 @@
 
 void build_id_hex(const struct build_id *id, char hex[2 * BUILD_ID_MAX + 1])
 {
-    for (unsigned i = 0; i < id->size; i++)
-        snprintf(hex + 2 * i, 3, "%02x", id->bytes[i]);
+    static const char digits[] = "0123456789abcdef";
+    for (unsigned i = 0; i < id->size; i++) {
+        hex[2 * i] = digits[id->bytes[i] >> 4];
+        hex[2 * i + 1] = digits[id->bytes[i] & 15];
+    }
     hex[2 * id->size] = 0;
 }
 
