@@ -142,7 +142,7 @@ check-steps: deps $(B)/tests/test_code_steps
 	tests/steps/run $(B)/tests/test_code_steps
 
 asan:
-	$(MAKE) VARIANT=asan all tests
+	$(MAKE) VARIANT=clang-asan all tests
 
 # ---- fuzzing (clang's libFuzzer) and benchmarks --------------------------------------------
 FUZZ_SECONDS ?= 60
@@ -161,13 +161,14 @@ storms: $(B)/storm/fuzz_unwind $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/st
 
 # Ten million walks over damaged images of plain Lua (64 an input), with sanitizers.
 storm-lua:
-	$(MAKE) VARIANT=asan build-asan/storm/fuzz_lua
-	build-asan/storm/fuzz_lua 36000 1 156250
+	$(MAKE) VARIANT=clang-asan build-clang-asan/storm/fuzz_lua
+	build-clang-asan/storm/fuzz_lua 36000 1 156250
 
+# (A build of its own: its objects are instrumented for the fuzzer.)
 fuzz:
-	$(MAKE) VARIANT=clang-asan CFLAGS="$(OPT) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" \
+	$(MAKE) VARIANT=clang-asan-fuzz CFLAGS="$(OPT) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" \
 	    LDFLAGS=-fsanitize=address,undefined fuzzers
-	tests/fuzz/run build-clang-asan/fuzz $(FUZZ_SECONDS)
+	tests/fuzz/run build-clang-asan-fuzz/fuzz $(FUZZ_SECONDS)
 
 $(B)/bench/%: $(B)/bench/%.o $(LIBS)
 	@mkdir -p $(@D)
