@@ -4,11 +4,11 @@
 #include "base/moved_text.h"
 #include "base/proc.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "live/lua_scan.h"
 #include "session/session.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,23 +87,19 @@ void code_watch_free(struct code_watch *w)
 
 /* ---- finding ------------------------------------------------------------------------------- */
 
-/* Note what is not kept: the end of the recording says it. */
-__attribute__((format(printf, 4, 5))) static void
-note_problem(struct code_watch *w, const struct code_process *p, int i, const char *fmt, ...)
+/* Note what is not kept: the end of the recording says it. (The process has chosen the path.) */
+static void note_problem(struct code_watch *w, const struct code_process *p, int i, const char *why)
 {
-    char why[96], *line = NULL;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof(why), fmt, ap);
-    va_end(ap);
+    struct text line = {0};
     if (w->problems.nr == PROBLEMS_MAX) {
         w->more++;
         return;
     }
-    if (asprintf(&line, "the %s %s of process %" PRIu32 " is not kept: %s", kind_names[i],
-                 p->file[i].path, p->pid, why) >= 0 &&
-        !vec_push(&w->problems, line))
-        free(line);
+    text_printf(&line, "the %s ", kind_names[i]);
+    text_clean(&line, p->file[i].path);
+    text_printf(&line, " of process %" PRIu32 " is not kept: %s%c", p->pid, why, 0);
+    if (line.failed || !vec_push(&w->problems, line.at))
+        text_free(&line);
 }
 
 const char *code_watch_problem(struct code_watch *w)
@@ -268,14 +264,17 @@ static void check_kept(struct code_watch *w, const struct code_process *p, int i
 {
     const struct kept_file *file = &p->file[i];
     struct stat st;
-    if (file->refused)
+    char why[96];
+    if (file->refused) {
         note_problem(w, p, i, "it belongs to another user");
-    else if (file->fd < 0 && i == DUMP && file->path)
+    } else if (file->fd < 0 && i == DUMP && file->path) {
         note_problem(w, p, i, "it could not be opened while the process lived");
-    else if (file->fd >= 0 && fstat(file->fd, &st) == 0 && (uint64_t)st.st_size > file->written)
-        note_problem(w, p, i, "%s after %" PRIu64 " of its %" PRIu64 " bytes",
-                     is_full(w) ? "the log was full" : "it was cut", file->written,
-                     (uint64_t)st.st_size);
+    } else if (file->fd >= 0 && fstat(file->fd, &st) == 0 && (uint64_t)st.st_size > file->written) {
+        snprintf(why, sizeof(why), "%s after %" PRIu64 " of its %" PRIu64 " bytes",
+                 is_full(w) ? "the log was full" : "it was cut", file->written,
+                 (uint64_t)st.st_size);
+        note_problem(w, p, i, why);
+    }
 }
 
 static void write_last(struct code_watch *w, struct code_process *p)

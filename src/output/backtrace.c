@@ -230,12 +230,9 @@ static int put_thread(struct backtrace *b, const struct backtrace_thread *t, str
     put_head(b, t);
     script_put_end(&b->out, t->stack);
     for (size_t i = 0; i < t->stack->nr_frames; i++) {
-        struct replay_sample one = *t->stack;
         int failed = 0;
-        one.frames += i;
-        one.nr_frames = 1;
-        if (script_put_frames(&b->out, b->worker, &one, b->options->fields, b->options->inlines,
-                              err))
+        if (script_put_frame(&b->out, b->worker, t->stack, &t->stack->frames[i], b->options->fields,
+                             b->options->inlines, err) < 0)
             return -1;
         if (list_variables(b, t, i, &failed, err))
             variables_put_text(&b->out, &b->variables, &symbols);
@@ -268,6 +265,8 @@ static void json_managed(struct backtrace *b, const struct backtrace_thread *t,
     replay_managed(b->worker, t->stack, f, &g);
     if (g.name)
         json_key_string(j, "function", g.name);
+    if (managed_name_is_guessed(&g))
+        json_key_string(j, "name_provenance", "guess");
     if (f->callname)
         json_key_string(j, "called_as", f->callname);
     if (g.file) {

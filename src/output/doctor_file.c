@@ -27,14 +27,16 @@ struct lua_count {
     uint64_t frames, traced, inlined;
 };
 
+typedef VEC(uint64_t) count_list;
+
 /* What the samples consist of. Each worker has one; they are added up at the end. */
 struct tally {
     struct diagnosis *diagnosis;
     struct lua_count lua;
     struct name_tally names;
     VEC(struct event_count) events;
-    VEC(uint64_t) dso_frames; /* by dso id */
-    VEC(uint64_t) functions;  /* frames by id of the managed function */
+    count_list dso_frames; /* by dso id */
+    count_list functions;  /* frames by id of the managed function */
     uint64_t provenance[3];   /* user frames by enum provenance */
     uint64_t jit_frames;
     uint64_t unmapped_frames; /* user code in no mapping, or in a mapping without a file */
@@ -169,6 +171,17 @@ static int tally_create(void *context, struct replay_worker *w, void **ret, stru
     return 0;
 }
 
+static bool add_counts(count_list *to, const count_list *from)
+{
+    for (size_t i = 0; i < from->nr; i++) {
+        uint64_t *count = COUNT_AT(to, i);
+        if (!count)
+            return false;
+        *count += from->at[i];
+    }
+    return true;
+}
+
 static bool tally_add(struct tally *to, const struct tally *from)
 {
     for (size_t i = 0; i < from->events.nr; i++) {
@@ -178,18 +191,9 @@ static bool tally_add(struct tally *to, const struct tally *from)
         e->samples += from->events.at[i].samples;
         e->with_stack += from->events.at[i].with_stack;
     }
-    for (size_t i = 0; i < from->dso_frames.nr; i++) {
-        uint64_t *frames = COUNT_AT(&to->dso_frames, i);
-        if (!frames)
-            return false;
-        *frames += from->dso_frames.at[i];
-    }
-    for (size_t i = 0; i < from->functions.nr; i++) {
-        uint64_t *frames = COUNT_AT(&to->functions, i);
-        if (!frames)
-            return false;
-        *frames += from->functions.at[i];
-    }
+    if (!add_counts(&to->dso_frames, &from->dso_frames) ||
+        !add_counts(&to->functions, &from->functions))
+        return false;
     for (int i = 0; i < 3; i++)
         to->provenance[i] += from->provenance[i];
     add_lua(&to->lua, &from->lua);
@@ -401,9 +405,9 @@ static void put_stacks(struct diagnosis *d)
                 d->sum.lua.samples ? " or read at another moment" : "",
                 share(d->sum.provenance[PROVENANCE_GUESS], frames),
                 share(d->sum.jit_frames, frames));
-    if (guessed_names(d))
-        text_printf(d->out, "Names: %" PRIu64 " frames have a name that is a guess\n",
-                    guessed_names(d));
+    uint64_t guessed = guessed_names(d);
+    if (guessed)
+        text_printf(d->out, "Names: %" PRIu64 " frames have a name that is a guess\n", guessed);
     if (d->sum.full_copies)
         text_printf(d->out, "Stack copies: %" PRIu64 " are full to the last byte\n",
                     d->sum.full_copies);

@@ -78,12 +78,8 @@ int script_create(const struct script_options *options, struct replay *r, struct
 void script_free(struct script *s);
 struct replay_sink script_sink(struct script *s);
 
-/* Parts of a sample's text, for other code that prints stacks: one line per frame, and the line
- * that says how the stack ended. */
-int script_put_frames(struct text *t, struct replay_worker *w, const struct replay_sample *s,
-                      uint32_t fields, bool inlined, struct error *err);
-/* The line of one frame, as a recording's sample has it; before it, those of functions inlined in
- * it. */
+/* Parts of a sample's text, for other code that prints stacks: the line of one frame (before it,
+ * those of functions inlined in it), and the line that says how the stack ended. */
 int script_put_frame(struct text *t, struct replay_worker *w, const struct replay_sample *s,
                      const struct frame *f, uint32_t fields, bool inlined, struct error *err);
 void script_put_end(struct text *t, const struct replay_sample *s);

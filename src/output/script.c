@@ -402,18 +402,6 @@ int script_put_frame(struct text *t, struct replay_worker *w, const struct repla
     return t->failed ? error_no_memory(err) : 0;
 }
 
-int script_put_frames(struct text *t, struct replay_worker *w, const struct replay_sample *s,
-                      uint32_t fields, bool inlined, struct error *err)
-{
-    for (size_t i = 0; i < s->nr_frames; i++) {
-        struct named_frame n;
-        if (replay_name(w, s, &s->frames[i], &n, err) < 0)
-            return -1;
-        put_frame(t, &n, &s->frames[i], false, fields, inlined);
-    }
-    return t->failed ? error_no_memory(err) : 0;
-}
-
 /* Returns NULL on errors, with `err` set. */
 static const struct line *make_line(struct script_worker *w, const struct replay_sample *s,
                                     const struct frame *f, const struct line_key *key,

@@ -108,5 +108,5 @@ fetch_node() {
     [ -x "$node" ] || { echo "node $1: npm does not give it"; return 1; }
 }
 
-# share FILE COMMAND PATTERN: the percentage of the samples of the command whose folded stack matches.
-share() { "$LJPERF" fold --comm "$2" -i "$1" 2>log | awk -v p="$3" '{ all += $NF } $0 ~ p { of += $NF } END { printf "%d", all ? 100 * of / all : 0 }'; }
+# share FILE COMMAND PATTERN [OPTION...]: the percentage of the samples of the command whose folded stack matches.
+share() { "$LJPERF" fold --comm "$2" -i "$1" "${@:4}" 2>log | awk -v p="$3" '{ all += $NF } $0 ~ p { of += $NF } END { printf "%d", all ? 100 * of / all : 0 }'; }

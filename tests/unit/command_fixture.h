@@ -40,7 +40,8 @@ static inline void sleep_ms(long ms)
 }
 
 /* Waits until the command itself has worked for some 50 ms of processor time, however busy the
- * machine is. Returns false if it ends before, or does not work within 20 s. */
+ * machine is. Returns false if it has ended (it is not there). The test fails if the command does
+ * not work within 20 s. */
 static inline bool await_work(pid_t pid)
 {
     enum { TICKS = 5, TRIES = 2000 }; /* of 10 ms */
@@ -48,7 +49,9 @@ static inline bool await_work(pid_t pid)
     unsigned long user, system;
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     prctl(PR_GET_NAME, ours);
-    for (int i = 0; i < TRIES && waitpid(pid, NULL, WNOHANG) == 0; i++) {
+    for (int i = 0; i < TRIES; i++) {
+        if (waitpid(pid, NULL, WNOHANG) == pid)
+            return false;
         FILE *f = fopen(path, "re");
         const char *rest = f && fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
         if (f)
@@ -60,6 +63,7 @@ static inline bool await_work(pid_t pid)
             return true;
         sleep_ms(10);
     }
+    fail_msg("process %d does not work", pid);
     return false;
 }
 
