@@ -96,10 +96,11 @@ enum vmentry_kind {
                          BytecodeArray and its SharedFunctionInfo, or a LuaJIT prototype's
                          address and its size in bytes */
     VMENTRY_HEAD,     /* VMEVENT_STACK: the head of an object that is needed whole: a function's
-                         prototype, or the string with the name of its chunk */
+                         prototype, or the string with the name of its chunk (if it is not long:
+                         with its text) */
     VMENTRY_DIGEST,   /* VMEVENT_STACK: no memory, but a digest (u64) of a trace's instructions,
-                         snapshots and snapshot map, which are not copied; its address is
-                         VMENTRY_DIGEST_OF */
+                         snapshots and snapshot map, which are copied (VMENTRY_BYTES) only of a
+                         trace that is new; its address is VMENTRY_DIGEST_OF */
     VMENTRY_PERF_MAP, /* VMEVENT_MEM: no memory, but a piece of the process's perf map; its address
                          is the offset in the file */
     VMENTRY_JITDUMP,  /* the same of its jitdump */

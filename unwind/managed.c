@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Functions are in pages that never move, and a name is replaced as a whole. Therefore readers need
+ * Functions are in pages that never move, and a name, or what is at a place, is replaced as a whole. Therefore readers need
  * no lock; writers do. One name per rank is enough, the earliest: whatever batch is asked about,
  * either this name was known by then, or no name of its rank was.
  */
@@ -27,9 +27,23 @@ struct name {
     uint64_t batch; /* the first batch that shows the name */
 };
 
+/* A function found at a place. `batch`: the first batch that shows it. */
+struct found {
+    uint32_t id; /* 0: none */
+    uint64_t batch;
+};
+
+/* The functions found at a place. Two are enough to know that there are several. */
+struct at_place {
+    struct at_place *before; /* what it replaced: readers may still use it */
+    struct found proven[2];  /* those that are proven, in the order of their batches */
+    struct found any[2];     /* all, likewise */
+};
+
 struct entry {
     struct managed_identity identity; /* its strings are interned */
     struct name *_Atomic names[NR_RANKS];
+    struct at_place *_Atomic at_place; /* NULL: no function was found at this place */
 };
 
 struct managed_names {
@@ -70,13 +84,24 @@ static void names_free(struct name *n)
     }
 }
 
+static void at_place_free(struct at_place *p)
+{
+    while (p) {
+        struct at_place *before = p->before;
+        free(p);
+        p = before;
+    }
+}
+
 void managed_names_free(struct managed_names *g)
 {
     if (!g)
         return;
     for (uint32_t id = 1; id <= g->nr; id++) {
+        struct entry *e = entry_at(g, id);
         for (unsigned rank = 0; rank < NR_RANKS; rank++)
-            names_free(entry_at(g, id)->names[rank]);
+            names_free(e->names[rank]);
+        at_place_free(e->at_place);
     }
     for (size_t i = 0; i < PAGES_MAX; i++)
         free(g->pages[i]);
@@ -180,6 +205,87 @@ int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank ra
     return failed;
 }
 
+/* Which name is best, of the batches up to `batch`? NULL: none. *rank: its rank. */
+static const struct name *best_name(const struct entry *e, uint64_t batch, unsigned *rank)
+{
+    for (*rank = NR_RANKS; (*rank)-- > 0;) {
+        const struct name *n = atomic_load_explicit(&e->names[*rank], memory_order_acquire);
+        if (n && n->batch <= batch)
+            return n;
+    }
+    *rank = NAME_RANK_NONE;
+    return NULL;
+}
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+/* Add a function to the two that were found first. Returns false if nothing changed. */
+static bool add_found(struct found two[2], uint32_t id, uint64_t batch)
+{
+    struct found *to = two[0].id == id || !two[0].id ? &two[0] : &two[1];
+    if (to->id && to->batch <= batch)
+        return false;
+    *to = (struct found){id, batch};
+    if (two[1].id && two[1].batch < two[0].batch) {
+        struct found first = two[1];
+        two[1] = two[0];
+        two[0] = first;
+    }
+    return true;
+}
+
+/* How many functions were found up to `batch`? 0, 1, or 2: several. */
+static unsigned nr_found(const struct found two[2], uint64_t batch)
+{
+    return (two[0].id && two[0].batch <= batch) + (two[1].id && two[1].batch <= batch);
+}
+
+static int found_locked(struct entry *e, uint32_t id, bool proven, uint64_t batch)
+{
+    struct at_place *have = atomic_load_explicit(&e->at_place, memory_order_relaxed);
+    struct at_place now = have ? *have : (struct at_place){0};
+    bool changed = add_found(now.any, id, batch);
+    if (proven)
+        changed |= add_found(now.proven, id, batch);
+    if (!changed)
+        return 0;
+    struct at_place *p = malloc(sizeof(*p));
+    if (!p)
+        return -1;
+    now.before = have;
+    *p = now;
+    atomic_store_explicit(&e->at_place, p, memory_order_release);
+    return 0;
+}
+
+int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, bool proven,
+                     uint64_t batch)
+{
+    uint32_t nr = atomic_load_explicit(&g->nr, memory_order_acquire);
+    if (place == 0 || place > nr || id == 0 || id > nr || id == place)
+        return 0;
+    pthread_mutex_lock(&g->lock);
+    int failed = found_locked(entry_at(g, place), id, proven, batch);
+    pthread_mutex_unlock(&g->lock);
+    return failed;
+}
+
+/* The entry whose name is this one's: itself, or the only function found at this place. *borrowed:
+ * nothing proves that it is the same. NULL: there are several, and so there is no name. */
+static const struct entry *entry_with_name(const struct managed_names *g, const struct entry *e,
+                                           uint64_t batch, bool *borrowed)
+{
+    const struct at_place *p = atomic_load_explicit(&e->at_place, memory_order_acquire);
+    unsigned proven = p ? nr_found(p->proven, batch) : 0, any = p ? nr_found(p->any, batch) : 0;
+    *borrowed = false;
+    if (!any)
+        return e;
+    if (proven > 1 || (!proven && any > 1))
+        return NULL;
+    *borrowed = !proven || any > 1;
+    return entry_at(g, proven ? p->proven[0].id : p->any[0].id);
+}
+
 static uint32_t digest_of(const struct managed_identity *i)
 {
     bool stripped =
@@ -193,17 +299,16 @@ bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
 {
     if (id == 0 || id > atomic_load_explicit(&g->nr, memory_order_acquire))
         return false;
-    struct entry *e = entry_at(g, id);
+    const struct entry *e = entry_at(g, id);
     const struct managed_identity *i = &e->identity;
-    const struct name *best = NULL;
-    unsigned rank = NR_RANKS;
-    while (!best && rank-- > 0) {
-        const struct name *n = atomic_load_explicit(&e->names[rank], memory_order_acquire);
-        best = n && n->batch <= batch ? n : NULL;
-    }
+    bool borrowed;
+    unsigned rank = NAME_RANK_NONE;
+    const struct entry *named = entry_with_name(g, e, batch, &borrowed);
+    const struct name *best = named ? best_name(named, batch, &rank) : NULL;
     *ret = (struct managed_function){.kind = i->kind,
                                      .language = i->language,
-                                     .rank = best ? (uint8_t)rank : NAME_RANK_NONE,
+                                     .rank = (uint8_t)rank,
+                                     .borrowed = borrowed,
                                      .name = i->name               ? i->name
                                              : best && *best->text ? best->text
                                                                    : NULL,
@@ -217,7 +322,8 @@ bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
 
 bool managed_name_is_guessed(const struct managed_function *f)
 {
-    return f->name && (f->rank == NAME_RANK_UNTOLD || f->rank == NAME_RANK_UNTOLD_WEAK);
+    return f->name &&
+           (f->borrowed || f->rank == NAME_RANK_UNTOLD || f->rank == NAME_RANK_UNTOLD_WEAK);
 }
 
 const char *managed_string(struct managed_names *g, const char *bytes, size_t size)

@@ -61,6 +61,8 @@ enum name_rank {
 struct managed_function {
     uint8_t kind, language;
     uint8_t rank;     /* rank of the name */
+    bool borrowed;    /* the name is another's that was defined at the same place, and nothing
+                         proves that the two are one: managed_found_at() */
     const char *name; /* NULL: none */
     const char *file; /* NULL: none */
     uint32_t line, column, index;
@@ -83,6 +85,14 @@ uint32_t managed_intern(struct managed_names *g, const struct managed_identity *
  * stands for all functions that could not be read. Returns -1 when out of memory. */
 int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank rank,
                          const char *name, uint64_t batch);
+
+/* Say that the function `id` was found at a place for which `place` stands. This is a function, too:
+ * one of which no more was read than its place (see luajit_proto_place()). If only one function is
+ * found at a place, then its name is the name of both. `proven`: nothing but `id` can be at the
+ * place; else the name is borrowed. `batch` as in managed_propose_name(). Returns -1 when out of
+ * memory. */
+int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, bool proven,
+                     uint64_t batch);
 
 /* Get the function as known from names up to and including `batch`. The answer is always the same
  * once all proposals of these batches were made. UINT64_MAX: use all names. Returns false if there

@@ -295,6 +295,7 @@ static struct vmstack_vm describe(const struct lua_scan_vm *from)
     vm.proto_lineinfo = offset(l->proto_lineinfo);
     vm.frame_pc = offset(l->frame_pc);
     vm.str_size = at_most(l->str_size, VMSTACK_STATE);
+    vm.str_len = offset(l->str_len);
     vm.stubs = offset(l->exitstubgroup);
     return vm;
 }

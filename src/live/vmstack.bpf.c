@@ -50,6 +50,8 @@ uint64_t first_frame(uint64_t L);
 uint64_t state_of(uint64_t si);
 uint64_t find_in_words(uint64_t from);
 uint64_t find_enterer(uint64_t from);
+uint64_t entered_in_words(uint64_t from);
+uint64_t entered_vm(uint64_t sp, uint64_t end);
 uint64_t outer_of(uint64_t L);
 int copy_outer(uint64_t L);
 uint64_t inner_of(uint64_t L, uint64_t sp);
@@ -57,6 +59,7 @@ uint64_t innermost_state(uint64_t sp);
 int digest_words(uint32_t size, uint32_t second, uint32_t third);
 int digest_range(uint64_t from, uint32_t size, uint32_t second, uint32_t third);
 int copy_digest(uint64_t trace, uint32_t head);
+int copy_code(uint64_t code, uint32_t size);
 int copy_trace(int32_t n);
 int is_entered(uint32_t n, uint64_t cframe);
 int entered_of(uint64_t word, uint64_t cframe, uint32_t size);
@@ -87,10 +90,12 @@ struct lines {
 struct scratch {
     uint64_t cframe[VMSTACK_VMS];
     uint64_t state[VMSTACK_VMS];
+    uint64_t g[VMSTACK_VMS];
     uint32_t busy, best;
     uint32_t process; /* key of the process whose VMs are looked up */
     uint32_t size;    /* bytes of the payload so far */
     uint32_t bad;     /* VMs whose words could not be read */
+    uint32_t runs;    /* whether a VM was found that runs on this thread */
     uint32_t nr;      /* index of the VM that is being copied */
     /* Other possible bases of the state being copied; 0: none. */
     uint64_t jit_base, rdx;
@@ -104,7 +109,8 @@ struct scratch {
     uint64_t pcs[VMSTACK_RECENT];       /* met last, of functions that were not met yet */
     uint32_t nr_pcs;
     uint64_t calls[2];     /* the call instructions copied last */
-    uint64_t chunk;        /* the string, copied last, that names a chunk */
+    uint64_t chunks[VMSTACK_RECENT]; /* the strings, copied last, that name chunks */
+    uint32_t nr_chunks;
     uint32_t nr_functions; /* number copied of this state */
     uint32_t nr_calls;
     uint64_t kept[VMSTACK_KEPT];   /* the user's callee-saved registers */
@@ -148,6 +154,22 @@ struct {
     __type(key, uint32_t);
     __type(value, uint64_t);
 } sequences SEC(".maps");
+
+/* When traces were first met, by a hash of the key: of the process, the trace, its digest and where
+ * its machine code is. (A VM of many that live one after the other puts its code anywhere.) Cpus
+ * that write at once, or traces with one place, may cause a trace to be copied more often. */
+struct traces_met {
+    struct {
+        uint64_t key, when;
+    } at[VMSTACK_TRACES_MET];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, uint32_t);
+    __type(value, struct traces_met);
+} traces_met_map SEC(".maps");
 
 const volatile struct vmstack_config config = {0};
 
@@ -343,8 +365,24 @@ static __always_inline void copy_lines(struct scratch *s, struct lines *l, uint6
             s->pcs[i] = 0;
 }
 
+/* Copy the string with the name of a chunk, if it is not among the last few: its head, and its text
+ * with the NUL behind it. The text names the function's file even if the VM is closed before the
+ * recorder comes. */
+static __always_inline void copy_chunk(struct scratch *s, uint64_t chunk, uint32_t level)
+{
+    uint32_t length = 0, what = VMENTRY_HEAD | level << 16;
+    for (int i = 0; i < VMSTACK_RECENT; i++)
+        if (s->chunks[i] == chunk)
+            return;
+    s->chunks[s->nr_chunks++ & (VMSTACK_RECENT - 1)] = chunk;
+    bpf_probe_read_user(&length, sizeof(length), (const void *)(chunk + s->vm.str_len));
+    length = length < VMSTACK_CHUNK ? length + 1 : 0;
+    if (copy(chunk, s->vm.str_size + length, what) == COPY_FAILED && length)
+        copy(chunk, s->vm.str_size, what);
+}
+
 /* Copy what distinguishes a Lua function's prototype from any other that may later have the same
- * address: its head, the head of its chunk's name, and lines. `function`: offset in the payload. */
+ * address: its head, its chunk's name, and lines. `function`: offset in the payload. */
 __noinline int copy_proto(uint32_t function, uint32_t level)
 {
     struct scratch *s = scratch_get();
@@ -359,10 +397,7 @@ __noinline int copy_proto(uint32_t function, uint32_t level)
     uint32_t head = s->size + sizeof(struct vmevent_entry_header);
     if (copy(proto, vm->proto_size, VMENTRY_HEAD | level << 16))
         return 0;
-    uint64_t chunk = copied_ref(s, head, vm->proto_chunkname);
-    if (chunk != s->chunk)
-        copy(chunk, vm->str_size, VMENTRY_HEAD | level << 16);
-    s->chunk = chunk;
+    copy_chunk(s, copied_ref(s, head, vm->proto_chunkname), level);
     copy_lines(s, lines, proto, head, level);
     return 0;
 }
@@ -727,7 +762,52 @@ __noinline int digest_range(uint64_t from, uint32_t size, uint32_t second, uint3
     return 0;
 }
 
-/* Add an entry with the digest of a trace, whose head is in the payload. The trace's parts lie one
+/* Was the trace with this digest first met lately? */
+static __always_inline int is_new_trace(const struct scratch *s, uint64_t trace, uint64_t code)
+{
+    uint32_t zero = 0;
+    struct traces_met *met = bpf_map_lookup_elem(&traces_met_map, &zero);
+    if (!met)
+        return 0;
+    uint64_t key = VMDIGEST_ADD(s->digest, trace + ((uint64_t)s->process << 48));
+    key = VMDIGEST_ADD(VMDIGEST_MIX(key), code);
+    uint64_t now = bpf_ktime_get_ns();
+    uint32_t i = (uint32_t)(key >> 32) & (VMSTACK_TRACES_MET - 1);
+    HIDDEN(i);
+    if (i >= VMSTACK_TRACES_MET)
+        return 0;
+    if (met->at[i].key != key) {
+        met->at[i].key = key;
+        met->at[i].when = now;
+    }
+    return now - met->at[i].when < VMSTACK_TRACE_NEW_NS;
+}
+
+/* Is there room for `size` bytes in the payload, and for what comes after a trace? */
+static __always_inline int has_room(const struct scratch *s, uint64_t size)
+{
+    enum { LATER = 4096 };
+    return s->size + size < VMEVENT_MAX - LATER;
+}
+
+/* Copy a trace's machine code, around the PC if it is long. */
+__noinline int copy_code(uint64_t code, uint32_t size)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    uint64_t pc = head_of(s)->user_ip, from = code, end = code + size;
+    if (size > VMSTACK_MCODE && pc - code < size) {
+        from = pc - code > VMSTACK_MCODE / 2 ? pc - VMSTACK_MCODE / 2 : code;
+        end = end - from > VMSTACK_MCODE ? from + VMSTACK_MCODE : end;
+    }
+    if (end - from <= VMSTACK_MCODE && has_room(s, end - from))
+        copy(from, end - from, VMENTRY_BYTES);
+    return 0;
+}
+
+/* Add an entry with the digest of a trace, whose head is in the payload; and the trace itself if it
+ * is new, because its VM may be closed before the recorder reads it. The trace's parts lie one
  * after the other. Where the trace's numbers of snapshots are shows which form they have (2019; the
  * sheet of facts, GCtrace). */
 __noinline int copy_digest(uint64_t trace, uint32_t head)
@@ -766,6 +846,12 @@ __noinline int copy_digest(uint64_t trace, uint32_t head)
     *(uint64_t *)(e + 1) = s->digest;
     s->size = at + sizeof(*e) + 8;
     head_of(s)->nr_entries++;
+    uint64_t code = copied_u64(s, head, vm->trace_mcode), size = map + 4 * nr_map - from;
+    if (!is_new_trace(s, trace, code))
+        return 0;
+    if (has_room(s, size))
+        copy(from, size, VMENTRY_BYTES);
+    copy_code(code, (uint32_t)copied_u64(s, head, vm->trace_szmcode));
     return 0;
 }
 
@@ -907,8 +993,48 @@ static __always_inline uint64_t dispatched(const struct scratch *s)
     return L && read_ref(L + s->vm.L_glref, s->vm.flags) == g ? g : 0;
 }
 
-/* Set cframe[i] to the C frame of VM `i` if it is in [sp, end), else to 0. Returns 1 if there are
- * no more VMs. */
+/* Search s->words, which hold the stack at `from`, for the first return address into the
+ * interpreter of s->vm's LuaJIT that is below the C frame of a lua_State. Returns that state's VM
+ * (g); 0: there is none. */
+__noinline uint64_t entered_in_words(uint64_t from)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    const uint64_t blob = s->vm.blob, size = s->vm.blob_end - blob;
+    for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
+        if (s->words[i] - blob >= size)
+            continue;
+        s->vm.g = read_ref(read_ref(from + 8 * i + 8 + s->vm.frame_L, s->vm.flags) + s->vm.L_glref,
+                           s->vm.flags);
+        if (s->vm.g && state_of(from + 8 * i + 8))
+            return s->vm.g;
+    }
+    return 0;
+}
+
+/* The same for the part of the stack that is next to the stack pointer: which VM has called the
+ * running C function? */
+__noinline uint64_t entered_vm(uint64_t sp, uint64_t end)
+{
+    struct scratch *s = scratch_get();
+    if (!s)
+        return 0;
+    uint64_t from = sp & ~7ull;
+    for (uint32_t done = 0; done < VMSTACK_ENTERED; done += sizeof(s->words)) {
+        if (from + done >= end ||
+            bpf_probe_read_user(s->words, sizeof(s->words), (const void *)(from + done)))
+            return 0;
+        uint64_t g = entered_in_words(from + done);
+        if (g)
+            return g;
+    }
+    return 0;
+}
+
+/* Set cframe[i] to the C frame of VM `i` if it is in [sp, end), else to 0. A VM whose g is not
+ * known is that of DISPATCH, or, if no known VM runs, the one that has called the running C
+ * function. Returns 1 if there are no more VMs. */
 __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
 {
     struct scratch *s = scratch_get();
@@ -922,11 +1048,14 @@ __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
     if (!vm->g) {
         s->vm = *vm;
         s->vm.g = dispatched(s);
+        if (!s->vm.g && !s->runs)
+            s->vm.g = entered_vm(sp, end);
         vm = &s->vm;
         s->cframe[i] = 0;
         if (!vm->g)
             return 0;
     }
+    s->g[i] = vm->g;
     if (vm->flags & VMSTACK_CUR_L) {
         L = read_ref(vm->g + vm->cur_L, vm->flags);
     } else {
@@ -944,6 +1073,7 @@ __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
     if (link >= sp && link < end) {
         s->cframe[i] = link;
         s->state[i] = L;
+        s->runs = 1;
     }
     return 0;
 }
@@ -954,7 +1084,7 @@ __noinline int find_candidates(uint64_t sp, uint64_t end)
     struct scratch *s = scratch_get();
     if (!s)
         return 0;
-    s->bad = 0;
+    s->bad = s->runs = 0;
     for (uint32_t i = 0; i < VMSTACK_VMS; i++)
         if (find_candidate(i, sp, end))
             break;
@@ -1006,8 +1136,7 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
             break;
         from = s->cframe[best] + 1;
         s->vm = p->vms[best];
-        if (!s->vm.g)
-            s->vm.g = s->dispatch - s->vm.dispatch;
+        s->vm.g = s->g[best];
         s->nr = nr;
         s->rdx = nr ? 0 : h->dx;
         s->rbx = nr ? 0 : h->kept[0];
@@ -1084,7 +1213,9 @@ static __always_inline void begin(struct scratch *s, const struct here *h, uint6
     head->before = now;
     s->size = sizeof(*head);
     s->process = h->process;
-    s->chunk = 0;
+    for (int i = 0; i < VMSTACK_RECENT; i++)
+        s->chunks[i] = 0;
+    s->nr_chunks = 0;
 }
 
 /* Copy the thread's states of plain Lua. Returns how many there are. */

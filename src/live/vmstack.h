@@ -14,6 +14,7 @@ enum {
     VMSTACK_LEVELS = 64, /* nested coroutines that are followed outward */
     /* Bytes of the native stack that are searched for the state that resumed from C. */
     VMSTACK_BETWEEN = 8 << 10,
+    VMSTACK_ENTERED = 8 << 10, /* the same, for the state that called a C function */
     VMSTACK_CHAIN = 32,       /* C frames of one lua_State that are followed */
     VMSTACK_BYTES = 48 << 10, /* bytes of one Lua stack at most */
     VMSTACK_GLOBAL = 512,     /* bytes of global_State, and of jit_State, at most */
@@ -32,9 +33,16 @@ enum {
     /* Bytes of a prototype's lines up to which all are copied. Of more bytes, only the lines of
      * executing instructions are copied. */
     VMSTACK_LINES = 256,
+    VMSTACK_CHUNK = 256, /* bytes of a chunk's name; of longer names no text is copied */
     VMSTACK_RECENT = 4, /* recent functions, and instructions, that are matched with each other */
     /* Bytes, each, of a trace's instructions, its snapshots, and their map that get a digest. */
     VMSTACK_DIGEST = 8 << 10,
+    /* Traces that are remembered, a power of two; and how long a trace is new (ns). The recorder reads
+     * a trace that it learns of from a sample within that time. If the VM is closed before, then the
+     * trace ran for no longer. */
+    VMSTACK_TRACES_MET = 1024,
+    VMSTACK_TRACE_NEW_NS = 500 * 1000 * 1000,
+    VMSTACK_MCODE = 8 << 10, /* bytes of a new trace's machine code that are copied */
     VMSTACK_KEPT = 5, /* the user's callee-saved registers except DISPATCH (r14) */
     /* Bytes of the native stack that are searched for the trace that called the collector. */
     VMSTACK_COLLECTOR = 2 << 10,
@@ -67,7 +75,8 @@ enum {
 };
 
 /* One VM. Offsets are in bytes, from g unless stated otherwise. If g is 0, this is any VM of that
- * LuaJIT which the sampled thread's DISPATCH register names (cur_L must be known). */
+ * LuaJIT which the sampled thread's DISPATCH register names, or which has called the running C
+ * function (cur_L must be known). */
 struct vmstack_vm {
     uint64_t g;
     uint64_t main_L;
@@ -87,7 +96,7 @@ struct vmstack_vm {
     uint16_t proto_size, proto_chunkname;                 /* of a GCproto: its head */
     uint16_t proto_sizebc, proto_numline, proto_lineinfo; /* numline 0: not known */
     uint16_t frame_pc;                                    /* SAVE_PC in the C frame */
-    uint16_t str_size;                                    /* of a GCstr: its head */
+    uint16_t str_size, str_len;                           /* of a GCstr: its head; the length */
     uint16_t stubs;    /* exit stub groups: VMSTACK_STUBS bytes */
     uint16_t dispatch; /* offset of the address in DISPATCH */
 };

@@ -175,7 +175,10 @@ static void put_managed_name(struct text *out, struct replay_worker *w,
     if (f->callname)
         text_printf(out, "; this caller calls it by \"%s\"", f->callname);
     text_char(out, '\n');
-    if (managed_name_is_guessed(&g))
+    if (g.name && g.borrowed)
+        text_string(out, "    guess-name  of this function no more than its place was recorded; the "
+                         "name is that of a function that was found at this place\n");
+    else if (managed_name_is_guessed(&g))
         text_string(out, "    guess-name  frames that are exact do not confirm that the name is "
                          "this function's\n");
 }

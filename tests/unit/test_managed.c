@@ -114,6 +114,90 @@ static void the_better_rank_then_the_earlier_turn_names(void **state)
     managed_names_free(g);
 }
 
+/* `place` stands for what is at a place. */
+static void a_place_has_the_name_of_the_only_function_there(void **state)
+{
+    (void)state;
+    struct managed_names *g = managed_names_create();
+    struct managed_identity i = lua("a.lua", 3);
+    uint32_t place = managed_intern(g, &i);
+    i.salt = 1;
+    uint32_t a = managed_intern(g, &i);
+    i.salt = 2;
+    uint32_t b = managed_intern(g, &i);
+    struct managed_function f;
+    managed_propose_name(g, a, NAME_RANK_DEFINED, "a", 0);
+    managed_propose_name(g, b, NAME_RANK_DEFINED, "b", 0);
+    assert_string_equal(name_at(g, place, UINT64_MAX), "(none)");
+    managed_found_at(g, place, a, false, 2); /* not proven: borrowed */
+    assert_string_equal(name_at(g, place, 1), "(none)");
+    assert_string_equal(name_at(g, place, 2), "a");
+    managed_get(g, place, 2, &f);
+    assert_true(managed_name_is_guessed(&f));
+    managed_found_at(g, place, a, true, 4); /* proven */
+    managed_get(g, place, 3, &f);
+    assert_true(managed_name_is_guessed(&f));
+    managed_get(g, place, 4, &f);
+    assert_false(managed_name_is_guessed(&f));
+    managed_found_at(g, place, b, false, 6); /* perhaps another, too */
+    managed_get(g, place, 5, &f);
+    assert_false(managed_name_is_guessed(&f));
+    managed_get(g, place, 6, &f);
+    assert_string_equal(f.name, "a");
+    assert_true(managed_name_is_guessed(&f));
+    managed_found_at(g, place, b, true, 8); /* several */
+    assert_string_equal(name_at(g, place, 7), "a");
+    assert_string_equal(name_at(g, place, 8), "(none)");
+    managed_names_free(g);
+}
+
+/* Threads find functions in any order. */
+static void what_is_at_a_place_does_not_depend_on_the_order(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned function;
+        bool proven;
+        uint64_t batch;
+    } found[] = {{0, true, 5}, {1, false, 3}, {0, false, 1},
+                 {2, true, 9}, {1, true, 7},  {0, true, 4}};
+    enum { NR = sizeof(found) / sizeof(*found), ORDERS = 24, BATCHES = 11 };
+    const char *first[BATCHES];
+    unsigned order = 1;
+    for (unsigned n = 0; n < ORDERS; n++) {
+        struct managed_names *g = managed_names_create();
+        uint32_t id[4];
+        for (unsigned i = 0; i < 4; i++) {
+            struct managed_identity identity = lua("a.lua", 3);
+            identity.salt = i;
+            id[i] = managed_intern(g, &identity);
+            managed_propose_name(g, id[i], NAME_RANK_DEFINED,
+                                 (const char *[]){"0", "1", "2", "-"}[i], 0);
+        }
+        for (unsigned i = 0; i < 3 * NR; i++) { /* each at least once, in another order each time */
+            unsigned at = i < 2 * NR ? (order = order * 1103515245 + 12345) >> 16 : i;
+            managed_found_at(g, id[3], id[found[at % NR].function], found[at % NR].proven,
+                             found[at % NR].batch);
+        }
+        for (uint64_t b = 0; b < BATCHES; b++) {
+            struct managed_function f;
+            managed_get(g, id[3], b, &f);
+            const char *name = !f.name            ? "none"
+                               : f.name[0] == '0' ? f.borrowed ? "0?" : "0"
+                               : f.name[0] == '-' ? "-"
+                                                  : "another";
+            first[b] = n ? first[b] : name;
+            assert_string_equal(name, first[b]);
+        }
+        managed_names_free(g);
+    }
+    assert_string_equal(first[0], "-");  /* its own: nothing was found */
+    assert_string_equal(first[2], "0?"); /* not proven */
+    assert_string_equal(first[3], "none");
+    assert_string_equal(first[4], "0?"); /* proven, beside one that is not */
+    assert_string_equal(first[7], "none");
+}
+
 struct proposer {
     struct managed_names *g;
     uint32_t id;
@@ -184,6 +268,8 @@ int main(void)
         cmocka_unit_test(what_could_not_be_read_takes_no_name),
         cmocka_unit_test(many_functions_are_kept_apart),
         cmocka_unit_test(the_better_rank_then_the_earlier_turn_names),
+        cmocka_unit_test(a_place_has_the_name_of_the_only_function_there),
+        cmocka_unit_test(what_is_at_a_place_does_not_depend_on_the_order),
         cmocka_unit_test(the_name_does_not_depend_on_threads),
         cmocka_unit_test(symbols_hold_what_is_known),
     };

@@ -48,6 +48,8 @@ struct known {
     uint8_t steady_provenance;
     uint32_t space;
     uint32_t function; /* managed function */
+    uint32_t place;    /* managed function that stands for its place; 0: none is needed */
+    uint64_t chunk;    /* luajit_proto_sampled_chunk() when it was last compared whole */
 };
 
 /* The name that a call instruction has for its function. */
@@ -215,19 +217,15 @@ static const char *file_of(struct luajit_names *n, const struct luajit_names_sou
     return kept;
 }
 
-/* The managed function of this prototype. Returns 0 when memory is out, or there are too many
- * functions; n->unknown when there is no chunk name. */
-static uint32_t identify(struct luajit_names *n, const struct luajit_names_source *s,
-                         const struct luajit_proto *p, const char *file)
+/* The managed function with this code (`salt`: its hash) at the prototype's place. Returns 0 when
+ * memory is out, or there are too many functions. */
+static uint32_t intern_proto(struct luajit_names *n, const struct luajit_names_source *s,
+                             const struct luajit_proto *p, const char *file, uint64_t salt)
 {
     char name[PROTO_NAME_MAX];
     const struct luajit_proto_head *h = &p->head;
-    if (!file)
-        return n->unknown;
-    struct managed_identity i = {.kind = MANAGED_FUNCTION,
-                                 .language = FRAME_LUA,
-                                 .file = file,
-                                 .salt = luajit_proto_hash(p, s->memory)};
+    struct managed_identity i = {
+        .kind = MANAGED_FUNCTION, .language = FRAME_LUA, .file = file, .salt = salt};
     if (h->firstline > 0)
         i.line = (uint32_t)h->firstline;
     if (h->firstline == 0 && h->numline > 0)
@@ -238,6 +236,21 @@ static uint32_t identify(struct luajit_names *n, const struct luajit_names_sourc
         i.name = name;
     }
     return managed_intern(n->managed, &i);
+}
+
+/* Set the managed functions of a prototype. They are n->unknown when there is no chunk name. Returns
+ * false when memory is out, or there are too many functions. */
+static bool identify(struct luajit_names *n, const struct luajit_names_source *s, struct known *k)
+{
+    const struct luajit_proto *p = &k->proto;
+    k->function = n->unknown;
+    if (!k->file)
+        return true;
+    bool stripped = p->head.firstline == 0 && p->head.numline == 0;
+    k->function = intern_proto(n, s, p, k->file, luajit_proto_hash(p, s->memory));
+    if (!stripped)
+        k->place = intern_proto(n, s, p, k->file, luajit_proto_place(p));
+    return k->function && (stripped || k->place);
 }
 
 /* Collect the positions where closures are made. */
@@ -276,26 +289,24 @@ static struct known *known_read(struct luajit_names *n, const struct luajit_name
     struct memory_span ignored = {0, UINT64_MAX};
     const char *file = file_of(n, s, &p, &ignored, &doubtful, failed);
     mark_doubtful(&p, doubtful);
-    uint32_t function = k && !*failed ? identify(n, s, &p, file) : 0;
-    if (!function || !find_children(k, &p)) {
+    struct known **chain = &n->chains[known_hash(s->space, s->vm->g, address) & (n->nr_chains - 1)];
+    if (k)
+        *k = (struct known){.next = *chain,
+                            .proto = p,
+                            .file = file,
+                            .batch = s->batch,
+                            .g = s->vm->g,
+                            .serial = ++n->last_serial,
+                            .time = s->memory->time,
+                            .valid = {1, 0},
+                            .space = s->space,
+                            .chunk = luajit_proto_sampled_chunk(&p, s->memory)};
+    if (!k || *failed || !identify(n, s, k) || !find_children(k, &p)) {
         *failed = true;
         luajit_proto_free(&p);
         free(k);
         return NULL;
     }
-    struct known **chain = &n->chains[known_hash(s->space, s->vm->g, address) & (n->nr_chains - 1)];
-    *k = (struct known){.next = *chain,
-                        .proto = p,
-                        .file = file,
-                        .children = k->children,
-                        .nr_children = k->nr_children,
-                        .batch = s->batch,
-                        .g = s->vm->g,
-                        .serial = ++n->last_serial,
-                        .time = s->memory->time,
-                        .valid = {1, 0},
-                        .space = s->space,
-                        .function = function};
     *chain = k;
     n->nr++;
     n->bytes += sizeof(*k) + (p.copy ? p.head.sizept : 0);
@@ -342,16 +353,17 @@ static bool tells_spans(const struct memory *m)
 }
 
 /* Given equal heads, is everything else known to be equal? Memory that came with the sample is not
- * part of the log. */
+ * part of the log: a chunk's name that came with it must be the one that came when the log was
+ * compared. */
 static bool is_steady(const struct luajit_names_source *s, const struct known *k)
 {
     const struct memory *m = s->memory;
     const struct luajit_layout *l = s->vm->layout;
     if (!(k->valid.from <= m->time && m->time <= k->valid.to) || !tells_spans(m) ||
-        memory_is_instant(m, k->proto.address + (uint64_t)l->proto_size) ||
-        memory_is_instant(m, k->proto.head.chunkname + (uint64_t)l->str_size))
+        memory_is_instant(m, k->proto.address + (uint64_t)l->proto_size))
         return false;
-    return true;
+    return !memory_is_instant(m, k->proto.head.chunkname + (uint64_t)l->str_size) ||
+           (k->chunk && k->chunk == luajit_proto_sampled_chunk(&k->proto, m));
 }
 
 /* Compare the whole prototype, and note the span for which the log says the same. */
@@ -370,6 +382,7 @@ static bool known_compare(struct luajit_names *n, const struct luajit_names_sour
     if (tells_spans(m) && head == PROVENANCE_EXACT && !k->proto.another)
         k->valid = same;
     k->steady_provenance = k->proto.provenance;
+    k->chunk = luajit_proto_sampled_chunk(&k->proto, m);
     return true;
 }
 
@@ -466,6 +479,18 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
     return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
 }
 
+/* Note that this function is at its place. One-liners of one place may be alike but for their
+ * code. */
+static int note_place(struct luajit_names *n, const struct luajit_names_source *s,
+                      const struct known *k)
+{
+    const struct luajit_proto *p = &k->proto;
+    if (!k->place || !p->copy || !p->sound || p->another)
+        return 0;
+    bool proven = p->provenance == PROVENANCE_EXACT && p->head.numline > 0;
+    return managed_found_at(n->managed, k->place, k->function, proven, s->batch);
+}
+
 /* Take the names that one prototype gives, at most `limit`. */
 static int learn_one(struct luajit_names *n, const struct luajit_names_source *s, struct known *k,
                      size_t limit, uint32_t *budget)
@@ -474,6 +499,8 @@ static int learn_one(struct luajit_names *n, const struct luajit_names_source *s
     uint64_t first =
         nr > LEARN_PER_BATCH && limit < LEARN_MAX ? s->batch * LEARN_PER_BATCH % nr : 0;
     k->learned = s->batch + 1;
+    if (note_place(n, s, k))
+        return -1;
     for (uint32_t i = 0; i < nr && i < limit; i++)
         if (learn_child(n, s, k, k->children[(first + i) % nr], budget))
             return -1;
@@ -602,7 +629,8 @@ static int name_lua(struct luajit_names *n, const struct luajit_names_source *s,
                     const struct luajit_frame *f, struct luajit_named *ret)
 {
     bool failed = false;
-    struct known *k = f->proto ? known_get(n, s, f->proto, &ret->provenance, &failed) : NULL;
+    enum provenance whole = PROVENANCE_EXACT;
+    struct known *k = f->proto ? known_get(n, s, f->proto, &whole, &failed) : NULL;
     if (failed)
         return -1;
     if (!k || k->function == n->unknown) {
@@ -610,7 +638,11 @@ static int name_lua(struct luajit_names *n, const struct luajit_names_source *s,
         ret->provenance = PROVENANCE_GUESS;
         return 0;
     }
-    ret->function = k->function;
+    bool by_place = whole != PROVENANCE_EXACT && k->place &&
+                    luajit_proto_sampled_chunk(&k->proto, s->memory) != 0;
+    ret->function = by_place ? k->place : k->function;
+    if (!by_place)
+        ret->provenance = whole;
     if (f->position >= 0)
         ret->line =
             luajit_proto_line(&k->proto, s->memory, (uint32_t)f->position, &ret->provenance);

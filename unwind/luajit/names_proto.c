@@ -581,6 +581,38 @@ uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m)
     return h->firstline > 0 ? hash_with_twins(p, m, &left) : code_hash(p);
 }
 
+uint64_t luajit_proto_place(const struct luajit_proto *p)
+{
+    const struct luajit_proto_head *h = &p->head;
+    const uint64_t parts[] = {
+        (uint64_t)h->sizebc << 32 | h->sizekgc,
+        (uint64_t)h->sizekn << 32 | h->sizept,
+        (uint64_t)(uint32_t)h->firstline << 32 | (uint32_t)h->numline,
+        (uint64_t)h->numparams << 8 | h->sizeuv,
+        h->k - p->address,
+        h->lineinfo ? h->lineinfo - p->address : 0,
+        h->uvinfo ? h->uvinfo - p->address : 0,
+        h->varinfo ? h->varinfo - p->address : 0,
+    };
+    return hash_bytes(parts, sizeof(parts));
+}
+
+uint64_t luajit_proto_sampled_chunk(const struct luajit_proto *p, const struct memory *m)
+{
+    enum { TEXT_MAX = 256 };
+    uint8_t head[HEAD_MAX], block[HEAD_MAX + TEXT_MAX];
+    uint32_t hash, length = p->head.chunk_len;
+    const size_t size = (size_t)p->layout->str_size; /* at most HEAD_MAX:
+                                                        luajit_proto_head_read() */
+    if (!length || length > TEXT_MAX ||
+        !memory_read_instant(m, p->address, head, (size_t)p->layout->proto_size) ||
+        !memory_read_instant(m, p->head.chunkname, block, size + length) ||
+        !string_head_of(p->layout, block, &hash, &length) || hash != p->head.chunk_hash ||
+        length != p->head.chunk_len)
+        return 0;
+    return hash_bytes(block + size, length) | 1;
+}
+
 /* ---- names of variables -------------------------------------------------------------------- */
 
 /* The bytes from the start of a part of the debug information to the block's end. */
@@ -763,7 +795,7 @@ bool luajit_proto_file(const struct luajit_proto *p, const struct memory *m, cha
     if (!string_text(m, p->layout, p->head.chunkname, p->head.chunk_hash, length, name,
                      sizeof(name), provenance, same))
         return false;
-    if (length < sizeof(name))
+    if (length < sizeof(name) && !luajit_proto_sampled_chunk(p, m))
         choose_text(p, m, name, length, same, doubtful);
     if (builtin || (*name != '@' && *name != '='))
         source_text(name, length, builtin, buffer);
