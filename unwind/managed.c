@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Functions are in pages that never move, and a name, or what is at a place, is replaced as a whole. Therefore readers need
- * no lock; writers do. One name per rank is enough, the earliest: whatever batch is asked about,
- * either this name was known by then, or no name of its rank was.
+ * Functions are in pages that never move, and a name, or what is at a place, is replaced as a
+ * whole. Therefore readers need no lock; writers do. One name per rank is enough, the earliest:
+ * whatever batch is asked about, either this name was known by then, or no name of its rank was.
  */
 #include "unwind/managed.h"
 #include "base/threads.h"
@@ -25,6 +25,7 @@ struct name {
     struct name *before; /* the name it replaced: readers may still use it */
     const char *text;
     uint64_t batch; /* the first batch that shows the name */
+    uint64_t other; /* the first one that shows another name of this rank; UINT64_MAX: none */
 };
 
 /* A function found at a place. `batch`: the first batch that shows it. */
@@ -33,17 +34,18 @@ struct found {
     uint64_t batch;
 };
 
-/* The functions found at a place. Two are enough to know that there are several. */
+/* The functions found at a place, in each way or a better one, in the order of their batches. Two
+ * are enough to know that there are several. */
 struct at_place {
     struct at_place *before; /* what it replaced: readers may still use it */
-    struct found proven[2];  /* those that are proven, in the order of their batches */
-    struct found any[2];     /* all, likewise */
+    struct found two[MANAGED_NR_FOUND][2];
 };
 
 struct entry {
     struct managed_identity identity; /* its strings are interned */
     struct name *_Atomic names[NR_RANKS];
     struct at_place *_Atomic at_place; /* NULL: no function was found at this place */
+    _Atomic uint32_t place; /* where no other function can be; 0: not known, or others can */
 };
 
 struct managed_names {
@@ -174,15 +176,33 @@ uint32_t managed_intern(struct managed_names *g, const struct managed_identity *
 
 /* ---- names --------------------------------------------------------------------------------- */
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Texts are interned: equal ones are the same pointer. */
 static int propose_locked(struct entry *e, enum name_rank rank, const char *text, uint64_t batch)
 {
     struct name *have = atomic_load_explicit(&e->names[rank], memory_order_relaxed);
-    if (have && (have->batch < batch || (have->batch == batch && strcmp(have->text, text) <= 0)))
+    struct name now = {have, text, batch, UINT64_MAX};
+    if (have && have->text == text) {
+        now.batch = earlier(have->batch, batch);
+        now.other = have->other;
+    } else if (have &&
+               (have->batch < batch || (have->batch == batch && strcmp(have->text, text) < 0))) {
+        now.text = have->text;
+        now.batch = have->batch;
+        now.other = earlier(have->other, batch);
+    } else if (have) {
+        now.other = have->batch; /* no other name was earlier */
+    }
+    if (have && now.text == have->text && now.batch == have->batch && now.other == have->other)
         return 0;
     struct name *n = malloc(sizeof(*n));
     if (!n)
         return -1;
-    *n = (struct name){have, text, batch};
+    *n = now;
     atomic_store_explicit(&e->names[rank], n, memory_order_release);
     return 0;
 }
@@ -240,13 +260,13 @@ static unsigned nr_found(const struct found two[2], uint64_t batch)
     return (two[0].id && two[0].batch <= batch) + (two[1].id && two[1].batch <= batch);
 }
 
-static int found_locked(struct entry *e, uint32_t id, bool proven, uint64_t batch)
+static int found_locked(struct entry *e, uint32_t id, enum managed_found how, uint64_t batch)
 {
     struct at_place *have = atomic_load_explicit(&e->at_place, memory_order_relaxed);
     struct at_place now = have ? *have : (struct at_place){0};
-    bool changed = add_found(now.any, id, batch);
-    if (proven)
-        changed |= add_found(now.proven, id, batch);
+    bool changed = false;
+    for (unsigned i = 0; i <= how && i < MANAGED_NR_FOUND; i++)
+        changed |= add_found(now.two[i], id, batch);
     if (!changed)
         return 0;
     struct at_place *p = malloc(sizeof(*p));
@@ -258,14 +278,18 @@ static int found_locked(struct entry *e, uint32_t id, bool proven, uint64_t batc
     return 0;
 }
 
-int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, bool proven,
-                     uint64_t batch)
+int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, enum managed_found how,
+                     bool shared, uint64_t batch)
 {
     uint32_t nr = atomic_load_explicit(&g->nr, memory_order_acquire);
     if (place == 0 || place > nr || id == 0 || id > nr || id == place)
         return 0;
+    if (shared && how == MANAGED_FOUND_ALONE)
+        how = MANAGED_FOUND_WHOLE;
+    if (!shared)
+        atomic_store_explicit(&entry_at(g, id)->place, place, memory_order_release);
     pthread_mutex_lock(&g->lock);
-    int failed = found_locked(entry_at(g, place), id, proven, batch);
+    int failed = found_locked(entry_at(g, place), id, how, batch);
     pthread_mutex_unlock(&g->lock);
     return failed;
 }
@@ -276,14 +300,25 @@ static const struct entry *entry_with_name(const struct managed_names *g, const 
                                            uint64_t batch, bool *borrowed)
 {
     const struct at_place *p = atomic_load_explicit(&e->at_place, memory_order_acquire);
-    unsigned proven = p ? nr_found(p->proven, batch) : 0, any = p ? nr_found(p->any, batch) : 0;
+    unsigned how = MANAGED_NR_FOUND, nr = 0;
+    while (p && !nr && how-- > 0)
+        nr = nr_found(p->two[how], batch);
     *borrowed = false;
-    if (!any)
-        return e;
-    if (proven > 1 || (!proven && any > 1))
-        return NULL;
-    *borrowed = !proven || any > 1;
-    return entry_at(g, proven ? p->proven[0].id : p->any[0].id);
+    if (nr != 1)
+        return nr ? NULL : e;
+    *borrowed = how != MANAGED_FOUND_ALONE || nr_found(p->two[0], batch) > 1;
+    return entry_at(g, p->two[how][0].id);
+}
+
+/* Was something read up to `batch` that contradicts the name? */
+static bool is_disputed(const struct managed_names *g, const struct entry *e, uint64_t batch)
+{
+    uint32_t place = atomic_load_explicit(&e->place, memory_order_acquire);
+    const struct name *n = atomic_load_explicit(&e->names[NAME_RANK_DEFINED], memory_order_acquire);
+    const struct at_place *p =
+        place ? atomic_load_explicit(&entry_at(g, place)->at_place, memory_order_acquire) : NULL;
+    return (n && n->batch <= batch && n->other <= batch) ||
+           (p && nr_found(p->two[MANAGED_FOUND_REMAINS], batch) > 1);
 }
 
 static uint32_t digest_of(const struct managed_identity *i)
@@ -309,6 +344,7 @@ bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
                                      .language = i->language,
                                      .rank = (uint8_t)rank,
                                      .borrowed = borrowed,
+                                     .disputed = named && is_disputed(g, named, batch),
                                      .name = i->name               ? i->name
                                              : best && *best->text ? best->text
                                                                    : NULL,
@@ -322,8 +358,8 @@ bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
 
 bool managed_name_is_guessed(const struct managed_function *f)
 {
-    return f->name &&
-           (f->borrowed || f->rank == NAME_RANK_UNTOLD || f->rank == NAME_RANK_UNTOLD_WEAK);
+    return f->name && (f->borrowed || f->disputed || f->rank == NAME_RANK_UNTOLD ||
+                       f->rank == NAME_RANK_UNTOLD_WEAK || f->rank == NAME_RANK_REMAINS);
 }
 
 const char *managed_string(struct managed_names *g, const char *bytes, size_t size)

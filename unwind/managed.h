@@ -42,7 +42,7 @@ struct managed_identity {
 enum name_rank {
     NAME_RANK_NONE,
     /* Like the two ranks at calls, but it is unknown whether this function was called there, or was
-     * tail-called by the function that was called there: see managed_name_is_guessed(). */
+     * tail-called by the function that was called there: such a name is guessed. */
     NAME_RANK_UNTOLD_WEAK,
     NAME_RANK_UNTOLD,
     NAME_RANK_TAIL, /* another function was called there; proposed with "" */
@@ -50,6 +50,9 @@ enum name_rank {
      * another function may already have been at the address. */
     NAME_RANK_DOUBTFUL_WEAK,
     NAME_RANK_DOUBTFUL,
+    /* Where the function is defined, as read at another moment: it may be of the remains of a dead
+     * function, or of a name that is dead. */
+    NAME_RANK_REMAINS,
     NAME_RANK_NAMELESS,  /* its definition gives it no name; proposed with "" */
     NAME_RANK_CALL_WEAK, /* at a call: name of a local variable, an upvalue, a metamethod */
     NAME_RANK_CALL,      /* at a call: name of a global, a method, a field */
@@ -57,10 +60,12 @@ enum name_rank {
     NAME_RANK_DEFINED, /* where the function is defined and stored */
 };
 
-/* What output needs. Strings live as long as the table; equal strings are the same pointer. */
+/* What output needs. A definition gives one name, and most places have one function: if several were
+ * read, some are of others that were at the same addresses (`disputed`). Strings live as long as the table; equal strings are the same pointer. */
 struct managed_function {
     uint8_t kind, language;
     uint8_t rank;     /* rank of the name */
+    bool disputed;    /* its definition was also read with another name, or other code */
     bool borrowed;    /* the name is another's that was defined at the same place, and nothing
                          proves that the two are one: managed_found_at() */
     const char *name; /* NULL: none */
@@ -86,13 +91,23 @@ uint32_t managed_intern(struct managed_names *g, const struct managed_identity *
 int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank rank,
                          const char *name, uint64_t batch);
 
+/* How a function was found at a place. */
+enum managed_found {
+    MANAGED_FOUND_REMAINS, /* it may be what is left of a dead one */
+    MANAGED_FOUND_WHOLE,   /* it was there, but its names may be remains of another */
+    MANAGED_FOUND_ALONE,   /* it was there, and nothing else can be */
+    MANAGED_NR_FOUND,
+};
+
 /* Say that the function `id` was found at a place for which `place` stands. This is a function, too:
  * one of which no more was read than its place (see luajit_proto_place()). If only one function is
- * found at a place, then its name is the name of both. `proven`: nothing but `id` can be at the
- * place; else the name is borrowed. `batch` as in managed_propose_name(). Returns -1 when out of
- * memory. */
-int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, bool proven,
-                     uint64_t batch);
+ * found at a place, in the best way in which any is, then `place` has its name. This name is
+ * borrowed (struct managed_function) unless nothing else was found and nothing else can be there.
+ * `shared`: others may be there, too: functions on one line may differ in nothing but their code.
+ * Where that cannot be, but several are found, the names of all are disputed. `batch` as in
+ * managed_propose_name(). Returns -1 when out of memory. */
+int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, enum managed_found how,
+                     bool shared, uint64_t batch);
 
 /* Get the function as known from names up to and including `batch`. The answer is always the same
  * once all proposals of these batches were made. UINT64_MAX: use all names. Returns false if there

@@ -56,8 +56,9 @@ enum {
     VMSTACK_LUA_STATES = 16,         /* lua_States of one thread that are copied */
     VMSTACK_STATE_OF_LUA = 0x100,    /* bytes of a lua_State at most */
     VMSTACK_LUA_CLOSURE = 0x28,      /* bytes of a closure's head: of all versions */
-    VMSTACK_LUA_LINES = 256,         /* bytes of a prototype's lines up to which they are copied */
-    VMSTACK_LUA_SOURCE = 0x60,       /* bytes of the string that names a chunk */
+    VMSTACK_LUA_LINES = 1024,        /* bytes of a prototype's lines up to which they are copied */
+    VMSTACK_LUA_SOURCE = 0x100,      /* bytes of the string that names a chunk; or, where fewer */
+    VMSTACK_LUA_SOURCE_LEAST = 0x28, /* can be read, so many */
     VMSTACK_LUA_FRAME = 1 << 16,     /* bytes from execute's registers to its slot with L */
     VMSTACK_LUA_CALLS = 64,          /* CallInfos of one list, newest first */
     VMSTACK_LUA_ARRAY = 512,         /* the same, of an array (5.1) */

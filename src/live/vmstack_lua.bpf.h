@@ -351,7 +351,8 @@ __noinline int lua_copy_proto(uint64_t proto, uint32_t level)
     uint64_t source = copied_u64(s, at, b->source);
     if (source != l->sources[0] && source != l->sources[1]) {
         l->sources[l->nr_sources++ & 1] = source;
-        copy(source, VMSTACK_LUA_SOURCE, VMENTRY_BYTES | level << 16);
+        if (copy(source, VMSTACK_LUA_SOURCE, VMENTRY_BYTES | level << 16) == COPY_FAILED)
+            copy(source, VMSTACK_LUA_SOURCE_LEAST, VMENTRY_BYTES | level << 16);
     }
     lua_copy_array_of(copied_u64(s, at, b->lineinfo), (uint32_t)copied_u64(s, at, b->size_lineinfo),
                       b->line_size == 1 ? 1 : 4, level);

@@ -151,6 +151,8 @@ static void put_managed_name(struct text *out, struct replay_worker *w,
         [NAME_RANK_TAIL] = "another function was called there, which tail-called this one",
         [NAME_RANK_DOUBTFUL_WEAK] = "the variable at a call in a frame that is not exact",
         [NAME_RANK_DOUBTFUL] = "the global, method or field at a call in a frame that is not exact",
+        [NAME_RANK_REMAINS] = "its definition, as read at another moment: it may be what is left of "
+                              "a dead function",
         [NAME_RANK_NAMELESS] = "its definition gives it no name",
         [NAME_RANK_CALL_WEAK] = "the local variable, upvalue or metamethod at a call of it",
         [NAME_RANK_CALL] = "the global, method or field at a call of it",
@@ -178,6 +180,9 @@ static void put_managed_name(struct text *out, struct replay_worker *w,
     if (g.name && g.borrowed)
         text_string(out, "    guess-name  of this function no more than its place was recorded; the "
                          "name is that of a function that was found at this place\n");
+    else if (g.name && g.disputed)
+        text_string(out, "    guess-name  its definition was also read with another name or "
+                         "other code, of another function at the same addresses\n");
     else if (managed_name_is_guessed(&g))
         text_string(out, "    guess-name  frames that are exact do not confirm that the name is "
                          "this function's\n");

@@ -114,6 +114,31 @@ static void the_better_rank_then_the_earlier_turn_names(void **state)
     managed_names_free(g);
 }
 
+/* Whichever is proposed first, from the second batch on it is known that there are two. */
+static void a_definition_with_two_names_is_disputed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"handler", "insert", "handler"};
+    static const uint64_t batches[] = {2, 5, 7};
+    for (unsigned first = 0; first < 3; first++) {
+        struct managed_names *g = managed_names_create();
+        struct managed_identity identity = lua("a.lua", 3);
+        uint32_t id = managed_intern(g, &identity);
+        struct managed_function f;
+        for (unsigned n = 0; n < 3; n++) {
+            unsigned i = (first + n) % 3;
+            managed_propose_name(g, id, NAME_RANK_DEFINED, names[i], batches[i]);
+        }
+        managed_get(g, id, 4, &f);
+        assert_string_equal(f.name, "handler");
+        assert_false(managed_name_is_guessed(&f));
+        managed_get(g, id, 5, &f);
+        assert_string_equal(f.name, "handler");
+        assert_true(managed_name_is_guessed(&f));
+        managed_names_free(g);
+    }
+}
+
 /* `place` stands for what is at a place. */
 static void a_place_has_the_name_of_the_only_function_there(void **state)
 {
@@ -129,23 +154,24 @@ static void a_place_has_the_name_of_the_only_function_there(void **state)
     managed_propose_name(g, a, NAME_RANK_DEFINED, "a", 0);
     managed_propose_name(g, b, NAME_RANK_DEFINED, "b", 0);
     assert_string_equal(name_at(g, place, UINT64_MAX), "(none)");
-    managed_found_at(g, place, a, false, 2); /* not proven: borrowed */
+    managed_found_at(g, place, a, MANAGED_FOUND_REMAINS, false, 2);
     assert_string_equal(name_at(g, place, 1), "(none)");
     assert_string_equal(name_at(g, place, 2), "a");
     managed_get(g, place, 2, &f);
     assert_true(managed_name_is_guessed(&f));
-    managed_found_at(g, place, a, true, 4); /* proven */
+    managed_found_at(g, place, a, MANAGED_FOUND_WHOLE, false, 3);
+    managed_found_at(g, place, a, MANAGED_FOUND_ALONE, false, 4);
     managed_get(g, place, 3, &f);
     assert_true(managed_name_is_guessed(&f));
     managed_get(g, place, 4, &f);
     assert_false(managed_name_is_guessed(&f));
-    managed_found_at(g, place, b, false, 6); /* perhaps another, too */
+    managed_found_at(g, place, b, MANAGED_FOUND_REMAINS, false, 6); /* perhaps another, too */
     managed_get(g, place, 5, &f);
     assert_false(managed_name_is_guessed(&f));
     managed_get(g, place, 6, &f);
     assert_string_equal(f.name, "a");
     assert_true(managed_name_is_guessed(&f));
-    managed_found_at(g, place, b, true, 8); /* several */
+    managed_found_at(g, place, b, MANAGED_FOUND_ALONE, false, 8); /* several */
     assert_string_equal(name_at(g, place, 7), "a");
     assert_string_equal(name_at(g, place, 8), "(none)");
     managed_names_free(g);
@@ -157,10 +183,11 @@ static void what_is_at_a_place_does_not_depend_on_the_order(void **state)
     (void)state;
     static const struct {
         unsigned function;
-        bool proven;
+        enum managed_found how;
         uint64_t batch;
-    } found[] = {{0, true, 5}, {1, false, 3}, {0, false, 1},
-                 {2, true, 9}, {1, true, 7},  {0, true, 4}};
+    } found[] = {{0, MANAGED_FOUND_ALONE, 5},   {1, MANAGED_FOUND_REMAINS, 3},
+                 {0, MANAGED_FOUND_REMAINS, 1}, {2, MANAGED_FOUND_ALONE, 9},
+                 {1, MANAGED_FOUND_ALONE, 7},   {0, MANAGED_FOUND_ALONE, 4}};
     enum { NR = sizeof(found) / sizeof(*found), ORDERS = 24, BATCHES = 11 };
     const char *first[BATCHES];
     unsigned order = 1;
@@ -176,7 +203,7 @@ static void what_is_at_a_place_does_not_depend_on_the_order(void **state)
         }
         for (unsigned i = 0; i < 3 * NR; i++) { /* each at least once, in another order each time */
             unsigned at = i < 2 * NR ? (order = order * 1103515245 + 12345) >> 16 : i;
-            managed_found_at(g, id[3], id[found[at % NR].function], found[at % NR].proven,
+            managed_found_at(g, id[3], id[found[at % NR].function], found[at % NR].how, true,
                              found[at % NR].batch);
         }
         for (uint64_t b = 0; b < BATCHES; b++) {
@@ -268,6 +295,7 @@ int main(void)
         cmocka_unit_test(what_could_not_be_read_takes_no_name),
         cmocka_unit_test(many_functions_are_kept_apart),
         cmocka_unit_test(the_better_rank_then_the_earlier_turn_names),
+        cmocka_unit_test(a_definition_with_two_names_is_disputed),
         cmocka_unit_test(a_place_has_the_name_of_the_only_function_there),
         cmocka_unit_test(what_is_at_a_place_does_not_depend_on_the_order),
         cmocka_unit_test(the_name_does_not_depend_on_threads),

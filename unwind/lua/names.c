@@ -28,6 +28,7 @@ enum {
                                   takes other ones */
     LEARN_BUDGET = 1 << 24,    /* budget for all of them: lua_definition_name() */
     HEAD_READS = 2,            /* reads for the head of a prototype */
+    PLACE_READS = 64,          /* reads for a prototype's place and lines */
     READS = 1 << 16,           /* reads for one prototype, or for one VM's libraries */
     LIBRARIES_MAX = 256,       /* VMs whose libraries are kept */
     LIVE_LIBRARIES_MAX = 8,    /* ... and are read of a process that runs */
@@ -45,6 +46,7 @@ struct child {
     struct memory_span valid; /* times at which a search finds the same */
     uint64_t serial;          /* of the function's prototype; 0: nobody has searched */
     uint32_t cost;            /* of the search, out of its budget */
+    uint8_t provenance;       /* weakest of what the search has read */
 };
 
 /* A prototype that was read. */
@@ -65,6 +67,7 @@ struct known {
     struct lua_proof proof;
     uint32_t space;
     uint32_t function; /* managed function */
+    uint32_t place;    /* managed function that stands for its place; 0: it is not known */
     uint8_t provenance;
 };
 
@@ -256,19 +259,32 @@ static const char *file_of(struct lua_names *n, struct lua_asker *a, const struc
     return kept;
 }
 
-/* The managed function of this prototype. Returns 0 when memory is out, or there are too many
- * functions; n->unknown when there is no chunk name. */
-static uint32_t identify(struct lua_names *n, struct lua_asker *a, const struct known *k)
+/* The managed function with this code (`salt`: its hash) at the prototype's place. Returns 0 when
+ * memory is out, or there are too many functions. */
+static uint32_t intern_code(struct lua_names *n, const struct lua_code *c, const char *file,
+                            uint64_t salt)
 {
-    const struct lua_proto *p = &k->code.proto;
-    if (!k->file)
-        return n->unknown;
-    const struct managed_identity i = {.kind = p->line_defined ? MANAGED_FUNCTION : MANAGED_MAIN,
+    const struct managed_identity i = {.kind =
+                                           c->proto.line_defined ? MANAGED_FUNCTION : MANAGED_MAIN,
                                        .language = FRAME_LUA,
-                                       .file = k->file,
-                                       .line = p->line_defined,
-                                       .salt = lua_code_hash(a, &k->code)};
+                                       .file = file,
+                                       .line = c->proto.line_defined,
+                                       .salt = salt};
     return managed_intern(n->managed, &i);
+}
+
+/* Set the managed functions of a prototype. They are n->unknown when there is no chunk name.
+ * Returns false when memory is out, or there are too many functions. */
+static bool identify(struct lua_names *n, struct lua_asker *a, struct known *k)
+{
+    k->function = n->unknown;
+    if (!k->file)
+        return true;
+    const bool has_place = k->code.proto.source;
+    k->function = intern_code(n, &k->code, k->file, lua_code_hash(a, &k->code));
+    if (has_place)
+        k->place = intern_code(n, &k->code, k->file, lua_code_place(&k->code));
+    return k->function && (k->place || !has_place);
 }
 
 /* Collect the places where closures are made. */
@@ -310,9 +326,8 @@ static struct known *known_read(struct lua_names *n, const struct lua_names_sour
         k->file = file_of(n, &a, &k->code, failed);
         a.proof = NULL;
         k->provenance = provenance_of(k, (uint8_t)a.reader.provenance);
-        k->function = *failed ? 0 : identify(n, &a, k);
     }
-    if (!k->function || !find_children(k)) {
+    if (read <= 0 || *failed || !identify(n, &a, k) || !find_children(k)) {
         *failed |= read > 0;
         known_free(k);
         return NULL;
@@ -477,6 +492,7 @@ static int search_child(struct lua_names *n, const struct lua_names_source *s,
     c->valid = a.same;
     c->serial = made->serial;
     c->cost = before - *budget;
+    c->provenance = (uint8_t)a.reader.provenance;
     return is_named && !c->name ? -1 : 0;
 }
 
@@ -505,10 +521,29 @@ static int learn_child(struct lua_names *n, const struct lua_names_source *s, co
         *budget -= c->cost;
     else if (search_child(n, s, k, made, c, budget))
         return -1;
-    enum name_rank rank = c->name ? NAME_RANK_DEFINED : NAME_RANK_NAMELESS;
+    bool exact = k->provenance == PROVENANCE_EXACT && made->provenance == PROVENANCE_EXACT &&
+                 c->provenance == PROVENANCE_EXACT;
+    enum name_rank rank = c->name && exact ? NAME_RANK_DEFINED
+                          : c->name        ? NAME_RANK_REMAINS
+                          : exact          ? NAME_RANK_NAMELESS
+                                           : NAME_RANK_NONE;
     if (managed_propose_name(n->managed, made->function, rank, c->name ? c->name : "", s->batch))
         return -1;
     return is_learned(made, s) || vec_push(&n->queue, made) ? 0 : -1;
+}
+
+/* Note that this function is at its place. A head that came with the sample does not prove that the
+ * parts, which were read later, are still its own. Names are strings elsewhere: even if the whole
+ * prototype is proven, they may be those of the next VM at these addresses. */
+static int note_place(struct lua_names *n, const struct lua_names_source *s, const struct known *k)
+{
+    const struct lua_proto *p = &k->code.proto;
+    if (!k->code.nr[LUA_PART_CODE])
+        return 0;
+    bool remains = k->provenance != PROVENANCE_EXACT || memory_is_instant(s->reader->m, p->address);
+    return managed_found_at(n->managed, k->place, k->function,
+                            remains ? MANAGED_FOUND_REMAINS : MANAGED_FOUND_WHOLE,
+                            p->last_line_defined == p->line_defined, s->batch);
 }
 
 /* Take the names that one prototype gives, at most `limit`. */
@@ -522,6 +557,8 @@ static int learn_one(struct lua_names *n, const struct lua_names_source *s, stru
     k->learned = s->batch + 1;
     k->wait = 0;
     n->unread = false;
+    if (note_place(n, s, k))
+        return -1;
     for (uint32_t i = 0; i < nr && i < limit; i++)
         if (learn_child(n, s, k, &k->children[(first + i) % nr], budget))
             return -1;
@@ -778,10 +815,15 @@ static bool is_called_by(const struct lua_names_source *s, const struct lua_call
     return caller && !is_tail;
 }
 
+/* `caller`: provenance of the caller's prototype. */
 static int propose_from_call(struct lua_names *n, const struct lua_names_source *s,
-                             struct call_site *c, const struct lua_named *named)
+                             struct call_site *c, uint8_t caller, const struct lua_named *named)
 {
     uint8_t weakest = s->provenance > named->provenance ? s->provenance : named->provenance;
+    weakest = caller > weakest ? caller : weakest;
+    if (named->is_place && weakest != PROVENANCE_EXACT) /* the frame has no mark, but the name is
+                                                           doubtful */
+        return 0;
     enum name_rank rank = rank_of(c, weakest);
     if (!rank || (c->function == named->function && c->rank >= rank))
         return 0;
@@ -815,10 +857,57 @@ static int name_from_call(struct lua_names *n, const struct lua_names_source *s,
         return -1;
     ret->callname = c->name;
     ret->callkind = c->kind;
-    return c->name && call->is_lua ? propose_from_call(n, s, c, ret) : 0;
+    return c->name && call->is_lua ? propose_from_call(n, s, c, k->provenance, ret) : 0;
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
+
+/* Keep only what came with the sample. Returns false if nothing did. */
+static bool keep_sample(struct memory *m)
+{
+    size_t nr = 0;
+    m->stack_size = m->stack_far_size = 0;
+    while (nr < m->nr_layers && m->layers[nr].when == MEMORY_OF_SAMPLE)
+        nr++;
+    m->nr_layers = nr;
+    return nr != 0;
+}
+
+static bool has_line(const struct lua_call *call)
+{
+    return call->index != UINT32_MAX || call->savedpc;
+}
+
+/* Name a function whose prototype was not read well enough by what came with the sample: its head,
+ * its chunk's name and its lines prove its place. Returns 1; 0: they did not come; -1: memory is
+ * out. */
+static int name_place(struct lua_names *n, const struct lua_names_source *s,
+                      const struct lua_call *call, const struct known *k, struct lua_named *ret)
+{
+    struct memory only = *s->reader->m;
+    struct lua_asker a;
+    struct lua_code c;
+    bool failed = false;
+    if (!keep_sample(&only))
+        return 0;
+    lua_asker_begin(&a, &only, s->reader->layout, PLACE_READS);
+    int read = lua_code_read(&a, call->function.proto, &c);
+    if (read <= 0)
+        return read;
+    const char *file = c.proto.source ? file_of(n, &a, &c, &failed) : NULL;
+    if (file && a.reader.provenance == PROVENANCE_EXACT) {
+        *ret = (struct lua_named){.function = intern_code(n, &c, file, lua_code_place(&c)),
+                                  .definition_line = c.proto.line_defined,
+                                  .is_place = true};
+        failed |= !ret->function;
+        if (has_line(call))
+            ret->line = lua_code_line(&c, call->index);
+        if (has_line(call) && !ret->line && k && (ret->line = lua_code_line(&k->code, call->index)))
+            ret->provenance = k->provenance;
+    }
+    lua_code_free(&c);
+    return failed ? -1 : ret->is_place;
+}
 
 static int name_lua(struct lua_names *n, const struct lua_names_source *s,
                     const struct lua_call *call, struct lua_named *ret)
@@ -829,14 +918,20 @@ static int name_lua(struct lua_names *n, const struct lua_names_source *s,
         is_known ? known_get(n, s, call->function.proto, &ret->provenance, &failed) : NULL;
     if (failed)
         return -1;
-    if (!k || k->function == n->unknown) {
+    bool is_unknown = !k || k->function == n->unknown;
+    if (is_known && (is_unknown || ret->provenance != PROVENANCE_EXACT)) {
+        int placed = name_place(n, s, call, k, ret);
+        if (placed)
+            return placed < 0 || (!is_unknown && learn(n, s, k)) ? -1 : 0;
+    }
+    if (is_unknown) {
         ret->function = n->unknown;
         ret->provenance = PROVENANCE_GUESS;
         return 0;
     }
     ret->function = k->function;
     ret->definition_line = k->code.proto.line_defined;
-    if (call->index != UINT32_MAX || call->savedpc)
+    if (has_line(call))
         ret->line = lua_code_line(&k->code, call->index);
     bool is_sure = s->provenance < PROVENANCE_GUESS && ret->provenance < PROVENANCE_GUESS;
     if (is_sure && name_stored(n, s, k, call->function.closure))

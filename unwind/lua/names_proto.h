@@ -92,6 +92,9 @@ struct lua_insn lua_code_insn(const struct lua_code *c, uint32_t index);
 /* Returns the line of an instruction; 0: not known. UINT32_MAX: none was executed yet, which is the
  * line of the definition. */
 uint32_t lua_code_line(const struct lua_code *c, uint32_t index);
+/* Returns a hash of what the head says of a function apart from its code, and of no address: the
+ * sizes of all parts, and its last line. */
+uint64_t lua_code_place(const struct lua_code *c);
 /* Returns the address of an inner prototype; 0: there is none. */
 uint64_t lua_code_child(const struct lua_code *c, uint32_t index);
 

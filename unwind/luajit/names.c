@@ -238,8 +238,8 @@ static uint32_t intern_proto(struct luajit_names *n, const struct luajit_names_s
     return managed_intern(n->managed, &i);
 }
 
-/* Set the managed functions of a prototype. They are n->unknown when there is no chunk name. Returns
- * false when memory is out, or there are too many functions. */
+/* Set the managed functions of a prototype. They are n->unknown when there is no chunk name.
+ * Returns false when memory is out, or there are too many functions. */
 static bool identify(struct luajit_names *n, const struct luajit_names_source *s, struct known *k)
 {
     const struct luajit_proto *p = &k->proto;
@@ -479,16 +479,17 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
     return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
 }
 
-/* Note that this function is at its place. One-liners of one place may be alike but for their
- * code. */
+/* Note that this function is at its place. */
 static int note_place(struct luajit_names *n, const struct luajit_names_source *s,
                       const struct known *k)
 {
     const struct luajit_proto *p = &k->proto;
     if (!k->place || !p->copy || !p->sound || p->another)
         return 0;
-    bool proven = p->provenance == PROVENANCE_EXACT && p->head.numline > 0;
-    return managed_found_at(n->managed, k->place, k->function, proven, s->batch);
+    bool exact = p->provenance == PROVENANCE_EXACT;
+    return managed_found_at(n->managed, k->place, k->function,
+                            exact ? MANAGED_FOUND_ALONE : MANAGED_FOUND_REMAINS,
+                            p->head.numline == 0, s->batch);
 }
 
 /* Take the names that one prototype gives, at most `limit`. */
@@ -606,6 +607,9 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
     enum provenance weakest = s->provenance > ret->provenance ? s->provenance : ret->provenance;
     if (caller->proto.another && weakest == PROVENANCE_EXACT)
         weakest = PROVENANCE_STALE;
+    if (ret->is_place &&
+        (weakest != PROVENANCE_EXACT || caller->proto.provenance != PROVENANCE_EXACT))
+        return 0; /* the frame has no mark, but the name is doubtful */
     enum name_rank rank = rank_of(c, weakest, LUAJIT_CALLEE_SAME);
     if (!rank || is_named_already(c, ret->function, rank))
         return 0;
@@ -641,6 +645,7 @@ static int name_lua(struct luajit_names *n, const struct luajit_names_source *s,
     bool by_place = whole != PROVENANCE_EXACT && k->place &&
                     luajit_proto_sampled_chunk(&k->proto, s->memory) != 0;
     ret->function = by_place ? k->place : k->function;
+    ret->is_place = by_place;
     if (!by_place)
         ret->provenance = whole;
     if (f->position >= 0)

@@ -43,6 +43,7 @@ struct luajit_named {
     const char *callname;       /* the caller's name for the function; NULL: none. Lives as long as
                                    `managed` */
     uint8_t callkind;           /* enum luajit_name_kind */
+    bool is_place;              /* `function` stands for a place (managed_found_at()) */
     enum provenance provenance; /* weakest of all reads; GUESS if a check failed */
 };
 
