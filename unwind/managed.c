@@ -359,7 +359,7 @@ bool managed_get(const struct managed_names *g, uint32_t id, uint64_t batch,
 bool managed_name_is_guessed(const struct managed_function *f)
 {
     return f->name && (f->borrowed || f->disputed || f->rank == NAME_RANK_UNTOLD ||
-                       f->rank == NAME_RANK_UNTOLD_WEAK || f->rank == NAME_RANK_REMAINS);
+                       f->rank == NAME_RANK_UNTOLD_WEAK);
 }
 
 const char *managed_string(struct managed_names *g, const char *bytes, size_t size)

@@ -50,9 +50,6 @@ enum name_rank {
      * another function may already have been at the address. */
     NAME_RANK_DOUBTFUL_WEAK,
     NAME_RANK_DOUBTFUL,
-    /* Where the function is defined, as read at another moment: it may be of the remains of a dead
-     * function, or of a name that is dead. */
-    NAME_RANK_REMAINS,
     NAME_RANK_NAMELESS,  /* its definition gives it no name; proposed with "" */
     NAME_RANK_CALL_WEAK, /* at a call: name of a local variable, an upvalue, a metamethod */
     NAME_RANK_CALL,      /* at a call: name of a global, a method, a field */

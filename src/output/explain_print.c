@@ -151,8 +151,6 @@ static void put_managed_name(struct text *out, struct replay_worker *w,
         [NAME_RANK_TAIL] = "another function was called there, which tail-called this one",
         [NAME_RANK_DOUBTFUL_WEAK] = "the variable at a call in a frame that is not exact",
         [NAME_RANK_DOUBTFUL] = "the global, method or field at a call in a frame that is not exact",
-        [NAME_RANK_REMAINS] = "its definition, as read at another moment: it may be what is left of "
-                              "a dead function",
         [NAME_RANK_NAMELESS] = "its definition gives it no name",
         [NAME_RANK_CALL_WEAK] = "the local variable, upvalue or metamethod at a call of it",
         [NAME_RANK_CALL] = "the global, method or field at a call of it",

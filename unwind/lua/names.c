@@ -46,7 +46,6 @@ struct child {
     struct memory_span valid; /* times at which a search finds the same */
     uint64_t serial;          /* of the function's prototype; 0: nobody has searched */
     uint32_t cost;            /* of the search, out of its budget */
-    uint8_t provenance;       /* weakest of what the search has read */
 };
 
 /* A prototype that was read. */
@@ -492,7 +491,6 @@ static int search_child(struct lua_names *n, const struct lua_names_source *s,
     c->valid = a.same;
     c->serial = made->serial;
     c->cost = before - *budget;
-    c->provenance = (uint8_t)a.reader.provenance;
     return is_named && !c->name ? -1 : 0;
 }
 
@@ -521,12 +519,7 @@ static int learn_child(struct lua_names *n, const struct lua_names_source *s, co
         *budget -= c->cost;
     else if (search_child(n, s, k, made, c, budget))
         return -1;
-    bool exact = k->provenance == PROVENANCE_EXACT && made->provenance == PROVENANCE_EXACT &&
-                 c->provenance == PROVENANCE_EXACT;
-    enum name_rank rank = c->name && exact ? NAME_RANK_DEFINED
-                          : c->name        ? NAME_RANK_REMAINS
-                          : exact          ? NAME_RANK_NAMELESS
-                                           : NAME_RANK_NONE;
+    enum name_rank rank = c->name ? NAME_RANK_DEFINED : NAME_RANK_NAMELESS;
     if (managed_propose_name(n->managed, made->function, rank, c->name ? c->name : "", s->batch))
         return -1;
     return is_learned(made, s) || vec_push(&n->queue, made) ? 0 : -1;
