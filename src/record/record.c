@@ -361,13 +361,12 @@ static int run(struct capture *c, struct error *err)
 /* Enable the events, and let the command begin. */
 static int begin(struct capture *c, struct error *err)
 {
-    if (c->o->delay_ms)
-        c->enable_at = capture_monotonic() + c->o->delay_ms * MS;
-    else if (!c->on_exec)
+    if (!c->o->delay_ms && !c->on_exec)
         events_enable(&c->events, true);
-    if (!c->o->command)
-        return 0;
-    c->out->exec_errno = child_start(&c->child);
+    if (c->o->command)
+        c->out->exec_errno = child_start(&c->child);
+    if (c->o->delay_ms) /* after the program has begun, which may take time on a busy machine */
+        c->enable_at = capture_monotonic() + c->o->delay_ms * MS;
     return c->out->exec_errno ? error_system(err, c->out->exec_errno, "%s", c->o->command[0]) : 0;
 }
 

@@ -38,6 +38,12 @@ static bool read_code(struct v8_reader *r, uint64_t code, struct v8_code *ret)
     return true;
 }
 
+bool v8_code_contains(struct v8_reader *r, uint64_t code, uint64_t pc)
+{
+    struct v8_code c;
+    return read_code(r, code, &c) && pc - c.start < c.size;
+}
+
 /* Is there code at `header` whose instructions contain the pc? (The object's map is its first
  * word.) */
 static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, struct v8_code *ret)

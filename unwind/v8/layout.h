@@ -140,6 +140,11 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(frame_js_to_wasm, "frametype_JsToWasmFrame", 7, 7, 6, 6, 7, 7, 7, 7, 7, 6, 26, "frame type: JavaScript calls WebAssembly") \
     X(frame_wasm_to_js, "frametype_WasmToJsFrame", 6, 6, 5, 5, 5, 5, 5, 5, 5, 5, 25, "frame type: WebAssembly calls JavaScript") \
     X(frame_regexp, "frametype_IrregexpFrame", U, U, U, U, 27, 29, 29, 30, 31, 31, 23, "frame type: compiled regular expression") \
+    X(fp_regexp, "", U, U, U, U, 32, 32, 32, 32, 32, 32, 32, "slot of a regular expression's frame: its JSRegExp, or its data (the ninth argument of compiled regular expressions)") \
+    X(regexp_data, "", U, U, U, U, 24, 24, 24, 24, 24, 24, 24, "JSRegExp: its data, a FixedArray whose second element is the source; later a RegExpData") \
+    X(regexp_data_source, "class_RegExpData__source", U, U, U, U, U, U, U, 16, 16, 16, 16, "RegExpData: source") \
+    X(type_regexp, "type_JSRegExp__", U, U, U, U, U, U, U, U, U, U, U, "type of JSRegExp") \
+    X(type_regexp_data, "type_IrRegExpData__", U, U, U, U, U, U, U, U, U, U, U, "type of IrRegExpData") \
     X(frame_builtin_exit, "frametype_BuiltinExitFrame", 21, 21, 21, 22, 25, 26, 26, 26, 27, 27, 17, "frame type: a builtin in C++") \
     X(frame_construct, "frametype_ConstructFrame", 18, 18, 19, 20, 23, 23, 23, 23, 24, 24, 14, "frame type: a constructor is called") \
     X(smi_shift, "SmiShiftSize", 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, "31: full words; 0: compressed pointers")

@@ -133,6 +133,9 @@ struct v8_code {
     uint64_t deopt, positions;
     enum v8_code_kind kind;
 };
+/* Is this a Code object whose instructions contain the pc? */
+bool v8_code_contains(struct v8_reader *r, uint64_t code, uint64_t pc);
+
 /* Finds the code object whose instructions contain `pc`. Searches down to `low` (the start of the
  * mapping). Resets `by_one_reading` before it reads the object. */
 bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret);

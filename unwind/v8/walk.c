@@ -181,18 +181,101 @@ static const char *own_name(const struct v8_layout *l, int32_t type)
     return type == l->frame_wasm_to_js ? "wasm-to-js" : NULL;
 }
 
+/* Takes back what was read, but not that it was read: what follows depends on it. */
+static void undo(struct v8_walk *w, const struct v8_reader *before)
+{
+    const bool by_one_reading = w->r.by_one_reading;
+    const struct memory_span same = w->r.same;
+    w->r = *before;
+    w->r.by_one_reading = by_one_reading;
+    w->r.same = same;
+}
+
+/* Is this word of a regular expression's data the code that runs, or a CodeWrapper of it (V8
+ * 12.4)? */
+static bool is_running_code(struct v8_walk *w, uint64_t word)
+{
+    enum { WRAPPED = 8 };
+    const uint64_t pc = reg(w, DWARF_RIP);
+    uint64_t code;
+    return v8_is_pointer(word) &&
+           (v8_code_contains(&w->r, word, pc) ||
+            (v8_slot(&w->r, word, WRAPPED, &code) && v8_code_contains(&w->r, code, pc)));
+}
+
+/* Is it one of these words? (Code for strings of one byte, and of two, a character.) */
+static bool has_running_code(struct v8_walk *w, uint64_t data)
+{
+    enum { FIRST = 40, END = 80 };
+    bool found = false;
+    for (int32_t at = FIRST; at < END && !found; at += 8) {
+        uint64_t word;
+        const struct v8_reader before = w->r;
+        found = v8_slot(&w->r, data, at, &word) && is_running_code(w, word);
+        if (!found)
+            undo(w, &before);
+    }
+    return found;
+}
+
+/* Finds the source of a regular expression. `object`: what its frame names. false: it is not that
+ * of the code that runs: of objects that live for microseconds another may have been read. */
+static bool find_source(struct v8_walk *w, uint64_t object, uint64_t *ret)
+{
+    const struct v8_layout *l = w->layout;
+    uint64_t data = object;
+    if (v8_is(&w->r, object, l->type_regexp) && !v8_slot(&w->r, object, l->regexp_data, &data))
+        return false;
+    bool got = v8_is(&w->r, data, l->type_regexp_data)
+                   ? v8_slot(&w->r, data, l->regexp_data_source, ret)
+                   : v8_array_element(&w->r, data, 1, ret);
+    return got && has_running_code(w, data);
+}
+
+/* Reads the source of the regular expression in the frame at `fp`. Returns false if it cannot be
+ * read, or is not proven. */
+static bool read_pattern(struct v8_walk *w, uint64_t fp, struct text *ret)
+{
+    enum { CHARACTERS_MAX = 200 };
+    const struct v8_layout *l = w->layout;
+    const struct v8_reader before = w->r;
+    uint64_t object, source;
+    if (w->process->no_objects || l->fp_regexp == V8_UNKNOWN ||
+        !stack_word(w, fp + (uint64_t)(int64_t)l->fp_regexp, &object) || !v8_is_pointer(object))
+        return false;
+    w->r.provenance = PROVENANCE_EXACT;
+    bool got = find_source(w, object, &source) && v8_string(&w->r, source, CHARACTERS_MAX, ret) &&
+               w->r.provenance == PROVENANCE_EXACT;
+    if (got && v8_string_length(&w->r, source) > CHARACTERS_MAX)
+        text_string(ret, "...");
+    undo(w, &before);
+    return got && !ret->failed;
+}
+
 /* Emits a frame of code that belongs to no function of the program's. `type`: the frame's, which
  * may name it. */
 static void emit_own(struct v8_walk *w, int32_t type, uint64_t cfa, bool doubtful)
 {
     const struct v8_namer *namer = &w->process->namer;
     const char *name = own_name(w->layout, type);
+    struct text pattern = {0};
     struct frame *f = emit_native(w, cfa, doubtful);
-    if (!f || !name || !namer->own || w->step->code.owner == CODE_JIT)
+    if (!f || !name || w->step->code.owner == CODE_JIT)
         return;
     say(w, TRACE_WAY, "the frame's type, #, says whose code it is", (uint64_t)type, 0);
-    if (!namer->own(namer->context, name, f))
+    if (type == w->layout->frame_regexp) { /* as V8 itself names it */
+        text_string(&pattern, name);
+        text_char(&pattern, ':');
+        bool read = read_pattern(w, cfa - 16, &pattern);
+        text_char(&pattern, 0);
+        if (pattern.failed)
+            w->failed = true;
+        else if (read)
+            name = pattern.at;
+    }
+    if (namer->own && !namer->own(namer->context, name, f))
         w->failed = true;
+    text_free(&pattern);
 }
 
 /* Emits a frame for a function whose name is unknown. */
@@ -245,16 +328,6 @@ static int32_t source_offset(struct v8_walk *w, uint64_t bytecode, int32_t offse
         !v8_position_find(&w->r, table, offset, &raw))
         return -1;
     return v8_position_offset(raw);
-}
-
-/* Takes back what was read, but not that it was read: what follows depends on it. */
-static void undo(struct v8_walk *w, const struct v8_reader *before)
-{
-    const bool by_one_reading = w->r.by_one_reading;
-    const struct memory_span same = w->r.same;
-    w->r = *before;
-    w->r.by_one_reading = by_one_reading;
-    w->r.same = same;
 }
 
 /* Says where the function of an inner frame was found after all. */
