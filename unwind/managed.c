@@ -284,8 +284,6 @@ int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, enum 
     uint32_t nr = atomic_load_explicit(&g->nr, memory_order_acquire);
     if (place == 0 || place > nr || id == 0 || id > nr || id == place)
         return 0;
-    if (shared && how == MANAGED_FOUND_ALONE)
-        how = MANAGED_FOUND_WHOLE;
     if (!shared)
         atomic_store_explicit(&entry_at(g, id)->place, place, memory_order_release);
     pthread_mutex_lock(&g->lock);
@@ -294,8 +292,8 @@ int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, enum 
     return failed;
 }
 
-/* The entry whose name is this one's: itself, or the only function found at this place. *borrowed:
- * nothing proves that it is the same. NULL: there are several, and so there is no name. */
+/* The entry whose name is this one's: itself, or (*borrowed) the only function found at this place.
+ * NULL: there are several, and so there is no name. */
 static const struct entry *entry_with_name(const struct managed_names *g, const struct entry *e,
                                            uint64_t batch, bool *borrowed)
 {
@@ -303,10 +301,9 @@ static const struct entry *entry_with_name(const struct managed_names *g, const 
     unsigned how = MANAGED_NR_FOUND, nr = 0;
     while (p && !nr && how-- > 0)
         nr = nr_found(p->two[how], batch);
-    *borrowed = false;
+    *borrowed = nr == 1;
     if (nr != 1)
         return nr ? NULL : e;
-    *borrowed = how != MANAGED_FOUND_ALONE || nr_found(p->two[0], batch) > 1;
     return entry_at(g, p->two[how][0].id);
 }
 

@@ -63,8 +63,8 @@ struct managed_function {
     uint8_t kind, language;
     uint8_t rank;     /* rank of the name */
     bool disputed;    /* its definition was also read with another name, or other code */
-    bool borrowed;    /* the name is another's that was defined at the same place, and nothing
-                         proves that the two are one: managed_found_at() */
+    bool borrowed;    /* the name is of a function that was found at the same place, and nothing
+                         proves that this is the same: managed_found_at() */
     const char *name; /* NULL: none */
     const char *file; /* NULL: none */
     uint32_t line, column, index;
@@ -91,17 +91,15 @@ int managed_propose_name(struct managed_names *g, uint32_t id, enum name_rank ra
 /* How a function was found at a place. */
 enum managed_found {
     MANAGED_FOUND_REMAINS, /* it may be what is left of a dead one */
-    MANAGED_FOUND_WHOLE,   /* it was there, but its names may be remains of another */
-    MANAGED_FOUND_ALONE,   /* it was there, and nothing else can be */
+    MANAGED_FOUND_WHOLE,   /* it was there */
     MANAGED_NR_FOUND,
 };
 
 /* Say that the function `id` was found at a place for which `place` stands. This is a function, too:
  * one of which no more was read than its place (see luajit_proto_place()). If only one function is
- * found at a place, in the best way in which any is, then `place` has its name. This name is
- * borrowed (struct managed_function) unless nothing else was found and nothing else can be there.
- * `shared`: others may be there, too: functions on one line may differ in nothing but their code.
- * Where that cannot be, but several are found, the names of all are disputed. `batch` as in
+ * found at a place, in the better way in which any is, then `place` borrows its name (struct
+ * managed_function): code that was loaded anew may have another function there. `shared`: so may
+ * this program. If not, but several are found, then the names of all are disputed. `batch` as in
  * managed_propose_name(). Returns -1 when out of memory. */
 int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, enum managed_found how,
                      bool shared, uint64_t batch);

@@ -808,21 +808,17 @@ static bool is_called_by(const struct lua_names_source *s, const struct lua_call
     return caller && !is_tail;
 }
 
-/* `caller`: provenance of the caller's prototype. */
 static int propose_from_call(struct lua_names *n, const struct lua_names_source *s,
-                             struct call_site *c, uint8_t caller, const struct lua_named *named)
+                             struct call_site *c, const struct lua_named *named)
 {
-    uint8_t weakest = s->provenance > named->provenance ? s->provenance : named->provenance;
-    weakest = caller > weakest ? caller : weakest;
-    if (named->is_place && weakest != PROVENANCE_EXACT) /* the frame has no mark, but the name is
-                                                           doubtful */
-        return 0;
+    uint8_t weakest =
+        s->provenance > named->whole_provenance ? s->provenance : named->whole_provenance;
     enum name_rank rank = rank_of(c, weakest);
-    if (!rank || (c->function == named->function && c->rank >= rank))
+    if (!named->whole || !rank || (c->function == named->whole && c->rank >= rank))
         return 0;
-    c->function = named->function;
+    c->function = named->whole;
     c->rank = (uint8_t)rank;
-    return managed_propose_name(n->managed, named->function, rank, c->name, s->batch);
+    return managed_propose_name(n->managed, named->whole, rank, c->name, s->batch);
 }
 
 static int name_from_call(struct lua_names *n, const struct lua_names_source *s,
@@ -850,7 +846,7 @@ static int name_from_call(struct lua_names *n, const struct lua_names_source *s,
         return -1;
     ret->callname = c->name;
     ret->callkind = c->kind;
-    return c->name && call->is_lua ? propose_from_call(n, s, c, k->provenance, ret) : 0;
+    return c->name && call->is_lua ? propose_from_call(n, s, c, ret) : 0;
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -872,10 +868,10 @@ static bool has_line(const struct lua_call *call)
 }
 
 /* Name a function whose prototype was not read well enough by what came with the sample: its head,
- * its chunk's name and its lines prove its place. Returns 1; 0: they did not come; -1: memory is
- * out. */
+ * its chunk's name and its lines prove its place. `ret` stays as it is if they did not come.
+ * Returns -1 when memory is out. */
 static int name_place(struct lua_names *n, const struct lua_names_source *s,
-                      const struct lua_call *call, const struct known *k, struct lua_named *ret)
+                      const struct lua_call *call, struct lua_named *ret)
 {
     struct memory only = *s->reader->m;
     struct lua_asker a;
@@ -889,17 +885,31 @@ static int name_place(struct lua_names *n, const struct lua_names_source *s,
         return read;
     const char *file = c.proto.source ? file_of(n, &a, &c, &failed) : NULL;
     if (file && a.reader.provenance == PROVENANCE_EXACT) {
-        *ret = (struct lua_named){.function = intern_code(n, &c, file, lua_code_place(&c)),
-                                  .definition_line = c.proto.line_defined,
-                                  .is_place = true};
+        uint32_t line = has_line(call) ? lua_code_line(&c, call->index) : 0;
+        ret->function = intern_code(n, &c, file, lua_code_place(&c));
         failed |= !ret->function;
-        if (has_line(call))
-            ret->line = lua_code_line(&c, call->index);
-        if (has_line(call) && !ret->line && k && (ret->line = lua_code_line(&k->code, call->index)))
-            ret->provenance = k->provenance;
+        ret->definition_line = c.proto.line_defined;
+        if (line || !ret->line) /* else the line is of the other reading */
+            ret->provenance = PROVENANCE_EXACT;
+        ret->line = line ? line : ret->line;
     }
     lua_code_free(&c);
-    return failed ? -1 : ret->is_place;
+    return failed ? -1 : 0;
+}
+
+/* Name a function by its prototype, which was read. */
+static int name_known(struct lua_names *n, const struct lua_names_source *s,
+                      const struct lua_call *call, struct known *k, struct lua_named *ret)
+{
+    ret->function = ret->whole = k->function;
+    ret->whole_provenance = ret->provenance;
+    ret->definition_line = k->code.proto.line_defined;
+    if (has_line(call))
+        ret->line = lua_code_line(&k->code, call->index);
+    bool is_sure = s->provenance < PROVENANCE_GUESS && ret->provenance < PROVENANCE_GUESS;
+    if (is_sure && name_stored(n, s, k, call->function.closure))
+        return -1;
+    return learn(n, s, k);
 }
 
 static int name_lua(struct lua_names *n, const struct lua_names_source *s,
@@ -911,25 +921,13 @@ static int name_lua(struct lua_names *n, const struct lua_names_source *s,
         is_known ? known_get(n, s, call->function.proto, &ret->provenance, &failed) : NULL;
     if (failed)
         return -1;
-    bool is_unknown = !k || k->function == n->unknown;
-    if (is_known && (is_unknown || ret->provenance != PROVENANCE_EXACT)) {
-        int placed = name_place(n, s, call, k, ret);
-        if (placed)
-            return placed < 0 || (!is_unknown && learn(n, s, k)) ? -1 : 0;
-    }
-    if (is_unknown) {
+    if (!k || k->function == n->unknown) {
         ret->function = n->unknown;
         ret->provenance = PROVENANCE_GUESS;
-        return 0;
-    }
-    ret->function = k->function;
-    ret->definition_line = k->code.proto.line_defined;
-    if (has_line(call))
-        ret->line = lua_code_line(&k->code, call->index);
-    bool is_sure = s->provenance < PROVENANCE_GUESS && ret->provenance < PROVENANCE_GUESS;
-    if (is_sure && name_stored(n, s, k, call->function.closure))
+    } else if (name_known(n, s, call, k, ret)) {
         return -1;
-    return learn(n, s, k);
+    }
+    return is_known && ret->provenance != PROVENANCE_EXACT ? name_place(n, s, call, ret) : 0;
 }
 
 /* ---- calls that were named before ------------------------------------------------------------ */

@@ -61,7 +61,10 @@ struct lua_named {
     uint8_t callkind;         /* enum lua_name_kind */
     uint8_t provenance;       /* enum provenance: weakest of all reads; GUESS if a check failed */
     bool is_named;            /* a C function that package.loaded names: print that name */
-    bool is_place;            /* `function` stands for a place (managed_found_at()) */
+    /* The function as it was read whole, which gets the names, and the provenance of that reading:
+     * `function` may only stand for its place (managed_found_at()). 0: none. */
+    uint8_t whole_provenance;
+    uint32_t whole;
 };
 
 /* Name one call, of a Lua or of a C function. `caller`: the next older call of the same state,

@@ -49,6 +49,7 @@ struct known {
     uint32_t space;
     uint32_t function; /* managed function */
     uint32_t place;    /* managed function that stands for its place; 0: none is needed */
+    uint32_t reading;  /* the same, for this place with what was read there; 0: too little was */
     uint64_t chunk;    /* luajit_proto_sampled_chunk() when it was last compared whole */
 };
 
@@ -248,9 +249,13 @@ static bool identify(struct luajit_names *n, const struct luajit_names_source *s
         return true;
     bool stripped = p->head.firstline == 0 && p->head.numline == 0;
     k->function = intern_proto(n, s, p, k->file, luajit_proto_hash(p, s->memory));
+    bool whole = p->copy && p->sound;
     if (!stripped)
         k->place = intern_proto(n, s, p, k->file, luajit_proto_place(p));
-    return k->function && (stripped || k->place);
+    if (!stripped && whole)
+        k->reading = intern_proto(
+            n, s, p, k->file, hash_combine(luajit_proto_place(p), luajit_proto_hash(p, s->memory)));
+    return k->function && (stripped || (k->place && (k->reading || !whole)));
 }
 
 /* Collect the positions where closures are made. */
@@ -479,17 +484,21 @@ static int learn_child(struct luajit_names *n, const struct luajit_names_source 
     return child->learned == s->batch + 1 || vec_push(&n->queue, child) ? 0 : -1;
 }
 
-/* Note that this function is at its place. */
+/* Note that this function is at its place. A sample that proves the place borrows the name of what
+ * was read there at another moment; if nothing was, the name of the only function that ever was. */
 static int note_place(struct luajit_names *n, const struct luajit_names_source *s,
                       const struct known *k)
 {
     const struct luajit_proto *p = &k->proto;
-    if (!k->place || !p->copy || !p->sound || p->another)
-        return 0;
     bool exact = p->provenance == PROVENANCE_EXACT;
-    return managed_found_at(n->managed, k->place, k->function,
-                            exact ? MANAGED_FOUND_ALONE : MANAGED_FOUND_REMAINS,
-                            p->head.numline == 0, s->batch);
+    if (!k->reading)
+        return 0;
+    if (managed_found_at(n->managed, k->reading, k->function, MANAGED_FOUND_WHOLE, true, s->batch))
+        return -1;
+    return p->another ? 0
+                      : managed_found_at(n->managed, k->place, k->function,
+                                         exact ? MANAGED_FOUND_WHOLE : MANAGED_FOUND_REMAINS, true,
+                                         s->batch);
 }
 
 /* Take the names that one prototype gives, at most `limit`. */
@@ -602,29 +611,27 @@ static int name_from_call(struct luajit_names *n, const struct luajit_names_sour
         return -1;
     ret->callname = c->name;
     ret->callkind = c->kind;
-    if (!c->name || f->kind != LUAJIT_FRAME_LUA)
+    if (!c->name || f->kind != LUAJIT_FRAME_LUA || !ret->whole)
         return 0;
-    enum provenance weakest = s->provenance > ret->provenance ? s->provenance : ret->provenance;
+    enum provenance weakest =
+        s->provenance > ret->whole_provenance ? s->provenance : ret->whole_provenance;
     if (caller->proto.another && weakest == PROVENANCE_EXACT)
         weakest = PROVENANCE_STALE;
-    if (ret->is_place &&
-        (weakest != PROVENANCE_EXACT || caller->proto.provenance != PROVENANCE_EXACT))
-        return 0; /* the frame has no mark, but the name is doubtful */
     enum name_rank rank = rank_of(c, weakest, LUAJIT_CALLEE_SAME);
-    if (!rank || is_named_already(c, ret->function, rank))
+    if (!rank || is_named_already(c, ret->whole, rank))
         return 0;
     enum luajit_callee callee =
         luajit_callee_check(&caller->proto, s->memory, f, c->position, s->provenance);
     /* This counters a proposal by another sample, with less of it recorded, that could not tell the
      * called function. */
     if (callee == LUAJIT_CALLEE_ANOTHER)
-        return managed_propose_name(n->managed, ret->function, NAME_RANK_TAIL, "", s->batch);
+        return managed_propose_name(n->managed, ret->whole, NAME_RANK_TAIL, "", s->batch);
     rank = rank_of(c, weakest, callee);
-    if (callee == LUAJIT_CALLEE_SAME || c->function != ret->function)
+    if (callee == LUAJIT_CALLEE_SAME || c->function != ret->whole)
         c->untold = callee == LUAJIT_CALLEE_UNTOLD;
-    c->function = ret->function;
+    c->function = ret->whole;
     c->rank = (uint8_t)rank;
-    return managed_propose_name(n->managed, ret->function, rank, c->name, s->batch);
+    return managed_propose_name(n->managed, ret->whole, rank, c->name, s->batch);
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -644,13 +651,16 @@ static int name_lua(struct luajit_names *n, const struct luajit_names_source *s,
     }
     bool by_place = whole != PROVENANCE_EXACT && k->place &&
                     luajit_proto_sampled_chunk(&k->proto, s->memory) != 0;
-    ret->function = by_place ? k->place : k->function;
-    ret->is_place = by_place;
+    ret->function = !by_place ? k->function : k->reading ? k->reading : k->place;
+    ret->whole = k->function;
+    ret->whole_provenance = whole;
     if (!by_place)
         ret->provenance = whole;
     if (f->position >= 0)
         ret->line =
             luajit_proto_line(&k->proto, s->memory, (uint32_t)f->position, &ret->provenance);
+    if (!by_place) /* the line is part of the reading */
+        ret->whole_provenance = ret->provenance;
     return learn(n, s, k);
 }
 

@@ -37,13 +37,16 @@ struct luajit_names_source {
 };
 
 struct luajit_named {
-    uint32_t function;          /* managed function; all C functions are one, [C] */
-    uint32_t line;              /* the executing line; 0: not known */
-    uint32_t definition_line;   /* the function's first line; 0: not known */
-    const char *callname;       /* the caller's name for the function; NULL: none. Lives as long as
-                                   `managed` */
-    uint8_t callkind;           /* enum luajit_name_kind */
-    bool is_place;              /* `function` stands for a place (managed_found_at()) */
+    uint32_t function;        /* managed function; all C functions are one, [C] */
+    uint32_t line;            /* the executing line; 0: not known */
+    uint32_t definition_line; /* the function's first line; 0: not known */
+    const char *callname;     /* the caller's name for the function; NULL: none. Lives as long as
+                                 `managed` */
+    uint8_t callkind;         /* enum luajit_name_kind */
+    /* The function as it was read whole, which gets the names, and the provenance of that reading:
+     * `function` may only stand for its place (managed_found_at()). 0: none. */
+    uint32_t whole;
+    enum provenance whole_provenance;
     enum provenance provenance; /* weakest of all reads; GUESS if a check failed */
 };
 
