@@ -57,8 +57,9 @@ enum name_rank {
     NAME_RANK_DEFINED, /* where the function is defined and stored */
 };
 
-/* What output needs. A definition gives one name, and most places have one function: if several were
- * read, some are of others that were at the same addresses (`disputed`). Strings live as long as the table; equal strings are the same pointer. */
+/* What output needs. A definition gives one name, and most places have one function: if several
+ * were read, some are of others that were at the same addresses (`disputed`). Strings live as long
+ * as the table; equal strings are the same pointer. */
 struct managed_function {
     uint8_t kind, language;
     uint8_t rank;     /* rank of the name */
@@ -95,12 +96,12 @@ enum managed_found {
     MANAGED_NR_FOUND,
 };
 
-/* Say that the function `id` was found at a place for which `place` stands. This is a function, too:
- * one of which no more was read than its place (see luajit_proto_place()). If only one function is
- * found at a place, in the better way in which any is, then `place` borrows its name (struct
- * managed_function): code that was loaded anew may have another function there. `shared`: so may
- * this program. If not, but several are found, then the names of all are disputed. `batch` as in
- * managed_propose_name(). Returns -1 when out of memory. */
+/* Say that the function `id` was found at a place for which `place` stands. This is a function,
+ * too: one of which no more was read than its place (see luajit_proto_place()). If only one
+ * function is found at a place, in the better way in which any is, then `place` borrows its name
+ * (struct managed_function): code that was loaded anew may have another function there. `shared`:
+ * so may this program. If not, but several are found, then the names of all are disputed. `batch`
+ * as in managed_propose_name(). Returns -1 when out of memory. */
 int managed_found_at(struct managed_names *g, uint32_t place, uint32_t id, enum managed_found how,
                      bool shared, uint64_t batch);
 

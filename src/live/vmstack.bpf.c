@@ -108,7 +108,7 @@ struct scratch {
     struct lines lines[VMSTACK_RECENT]; /* of these functions */
     uint64_t pcs[VMSTACK_RECENT];       /* met last, of functions that were not met yet */
     uint32_t nr_pcs;
-    uint64_t calls[2];     /* the call instructions copied last */
+    uint64_t calls[2];               /* the call instructions copied last */
     uint64_t chunks[VMSTACK_RECENT]; /* the strings, copied last, that name chunks */
     uint32_t nr_chunks;
     uint32_t nr_functions; /* number copied of this state */

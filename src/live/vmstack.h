@@ -15,9 +15,9 @@ enum {
     /* Bytes of the native stack that are searched for the state that resumed from C. */
     VMSTACK_BETWEEN = 8 << 10,
     VMSTACK_ENTERED = 8 << 10, /* the same, for the state that called a C function */
-    VMSTACK_CHAIN = 32,       /* C frames of one lua_State that are followed */
-    VMSTACK_BYTES = 48 << 10, /* bytes of one Lua stack at most */
-    VMSTACK_GLOBAL = 512,     /* bytes of global_State, and of jit_State, at most */
+    VMSTACK_CHAIN = 32,        /* C frames of one lua_State that are followed */
+    VMSTACK_BYTES = 48 << 10,  /* bytes of one Lua stack at most */
+    VMSTACK_GLOBAL = 512,      /* bytes of global_State, and of jit_State, at most */
     /* Bytes of a lua_State at most, also of a function, or the head of a prototype or string. */
     VMSTACK_STATE = 128,
     VMSTACK_TRACE = 192,    /* bytes of a GCtrace at most */
@@ -34,16 +34,16 @@ enum {
      * executing instructions are copied. */
     VMSTACK_LINES = 256,
     VMSTACK_CHUNK = 256, /* bytes of a chunk's name; of longer names no text is copied */
-    VMSTACK_RECENT = 4, /* recent functions, and instructions, that are matched with each other */
+    VMSTACK_RECENT = 4,  /* recent functions, and instructions, that are matched with each other */
     /* Bytes, each, of a trace's instructions, its snapshots, and their map that get a digest. */
     VMSTACK_DIGEST = 8 << 10,
-    /* Traces that are remembered, a power of two; and how long a trace is new (ns). The recorder reads
-     * a trace that it learns of from a sample within that time. If the VM is closed before, then the
-     * trace ran for no longer. */
+    /* Traces that are remembered, a power of two; and how long a trace is new (ns). The recorder
+     * reads a trace that it learns of from a sample within that time. If the VM is closed before,
+     * then the trace ran for no longer. */
     VMSTACK_TRACES_MET = 1024,
     VMSTACK_TRACE_NEW_NS = 500 * 1000 * 1000,
     VMSTACK_MCODE = 8 << 10, /* bytes of a new trace's machine code that are copied */
-    VMSTACK_KEPT = 5, /* the user's callee-saved registers except DISPATCH (r14) */
+    VMSTACK_KEPT = 5,        /* the user's callee-saved registers except DISPATCH (r14) */
     /* Bytes of the native stack that are searched for the trace that called the collector. */
     VMSTACK_COLLECTOR = 2 << 10,
     VMSTACK_TRACES = 64,       /* traces that are tried in this search */

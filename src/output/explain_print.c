@@ -176,8 +176,9 @@ static void put_managed_name(struct text *out, struct replay_worker *w,
         text_printf(out, "; this caller calls it by \"%s\"", f->callname);
     text_char(out, '\n');
     if (g.name && g.borrowed)
-        text_string(out, "    guess-name  of this function no more than its place was recorded; the "
-                         "name is that of a function that was found at this place\n");
+        text_string(out,
+                    "    guess-name  of this function no more than its place was recorded; the "
+                    "name is that of a function that was found at this place\n");
     else if (g.name && g.disputed)
         text_string(out, "    guess-name  its definition was also read with another name or "
                          "other code, of another function at the same addresses\n");

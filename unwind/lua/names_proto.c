@@ -434,9 +434,9 @@ uint64_t lua_code_hash(struct lua_asker *a, const struct lua_code *c)
 uint64_t lua_code_place(const struct lua_code *c)
 {
     const struct lua_proto *p = &c->proto;
-    const uint32_t sizes[] = {p->nr_code,        p->nr_k,       p->nr_protos,   p->nr_lineinfo,
-                              p->nr_abslineinfo, p->nr_locvars, p->nr_upvalues, p->nr_params,
-                              p->last_line_defined};
+    const uint32_t sizes[] = {p->nr_code,     p->nr_k,           p->nr_protos,
+                              p->nr_lineinfo, p->nr_abslineinfo, p->nr_locvars,
+                              p->nr_upvalues, p->nr_params,      p->last_line_defined};
     return hash_bytes(sizes, sizeof(sizes));
 }
 
