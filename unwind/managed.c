@@ -21,11 +21,13 @@
 
 enum { PAGE_SIZE = 1024, PAGES_MAX = 4096, NR_RANKS = NAME_RANK_DEFINED + 1 };
 
+#define NEVER UINT64_MAX /* of batches; who asks for all names asks up to it */
+
 struct name {
     struct name *before; /* the name it replaced: readers may still use it */
     const char *text;
     uint64_t batch; /* the first batch that shows the name */
-    uint64_t other; /* the first one that shows another name of this rank; UINT64_MAX: none */
+    uint64_t other; /* the first one that shows another name of this rank; NEVER: none */
 };
 
 /* A function found at a place. `batch`: the first batch that shows it. */
@@ -185,7 +187,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static int propose_locked(struct entry *e, enum name_rank rank, const char *text, uint64_t batch)
 {
     struct name *have = atomic_load_explicit(&e->names[rank], memory_order_relaxed);
-    struct name now = {have, text, batch, UINT64_MAX};
+    struct name now = {have, text, batch, NEVER};
     if (have && have->text == text) {
         now.batch = earlier(have->batch, batch);
         now.other = have->other;
@@ -314,7 +316,7 @@ static bool is_disputed(const struct managed_names *g, const struct entry *e, ui
     const struct name *n = atomic_load_explicit(&e->names[NAME_RANK_DEFINED], memory_order_acquire);
     const struct at_place *p =
         place ? atomic_load_explicit(&entry_at(g, place)->at_place, memory_order_acquire) : NULL;
-    return (n && n->batch <= batch && n->other <= batch) ||
+    return (n && n->batch <= batch && n->other != NEVER && n->other <= batch) ||
            (p && nr_found(p->two[MANAGED_FOUND_REMAINS], batch) > 1);
 }
 

@@ -100,6 +100,9 @@ static void the_better_rank_then_the_earlier_turn_names(void **state)
     assert_string_equal(name_at(g, id, 5), "early");
     assert_string_equal(name_at(g, id, 6), "early");
     assert_string_equal(name_at(g, id, UINT64_MAX), "M.early");
+    struct managed_function f;
+    managed_get(g, id, UINT64_MAX, &f);
+    assert_false(managed_name_is_guessed(&f)); /* nothing disputes it */
     /* It is better to know that a function has no name at its definition than to have a doubtful
      * name. */
     i.line = 4;

@@ -95,12 +95,12 @@ const char *luajit_proto_string(const struct luajit_proto *p, const struct memor
 uint64_t luajit_proto_hash(const struct luajit_proto *p, const struct memory *m);
 
 /* A hash of what the header says of a function apart from its code, and of no address: the sizes of
- * all parts, and its lines. Functions of one chunk that begin on the same line have different ones,
- * unless they are as like as two one-liners may be. */
+ * all parts, and its lines. Functions of one chunk mostly have different ones; two one-liners, or a
+ * function of code that was loaded anew, may have the same. */
 uint64_t luajit_proto_place(const struct luajit_proto *p);
 
 /* If the header and the chunk's whole name came with the sample: a hash of this name, not 0. They
- * prove which function this is, whatever else was read. Else 0. */
+ * prove where the function is defined, whatever else was read. Else 0. */
 uint64_t luajit_proto_sampled_chunk(const struct luajit_proto *p, const struct memory *m);
 
 /* Read a string object's text: at most `cap` - 1 bytes, and a NUL behind them. `length`: the real
