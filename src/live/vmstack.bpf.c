@@ -50,8 +50,6 @@ uint64_t first_frame(uint64_t L);
 uint64_t state_of(uint64_t si);
 uint64_t find_in_words(uint64_t from);
 uint64_t find_enterer(uint64_t from);
-uint64_t entered_in_words(uint64_t from);
-uint64_t entered_vm(uint64_t sp, uint64_t end);
 uint64_t outer_of(uint64_t L);
 int copy_outer(uint64_t L);
 uint64_t inner_of(uint64_t L, uint64_t sp);
@@ -561,11 +559,13 @@ static __always_inline int in_blob(const struct vmstack_vm *vm, uint64_t pc)
 }
 
 /* The lua_State that called C from the C frame at `si`. The frame must be the innermost one of that
- * state, apart from the frames that were met already. 0: no state did. */
+ * state, apart from the frames that were met already. If g is not known, it may be a state of any
+ * VM. 0: no state did. */
 static __always_inline uint64_t state_at(const struct vmstack_vm *vm, uint64_t si)
 {
     uint64_t L = read_ref(si + vm->frame_L, vm->flags);
-    if (!L || read_ref(L + vm->L_glref, vm->flags) != vm->g)
+    uint64_t g = L ? read_ref(L + vm->L_glref, vm->flags) : 0;
+    if (!g || (vm->g && g != vm->g))
         return 0;
     return (read_u64(L + vm->L_cframe) & ~3ull) == si ? L : 0;
 }
@@ -624,9 +624,10 @@ __noinline uint64_t find_in_words(uint64_t from)
     return 0;
 }
 
-/* A C function entered the lua_State whose outermost C frame ends at `from`. Another lua_State may
- * have called that function: its C frame is further up, right above the return address into the
- * interpreter. Returns that lua_State; 0: there is none near. */
+/* A C function's part of the stack begins at `from`: it runs, or it entered the lua_State whose
+ * outermost C frame ends there. Another lua_State may have called that function: its C frame is
+ * further up, right above the return address into the interpreter. Returns that lua_State; 0: there
+ * is none near. */
 __noinline uint64_t find_enterer(uint64_t from)
 {
     struct scratch *s = scratch_get();
@@ -993,43 +994,12 @@ static __always_inline uint64_t dispatched(const struct scratch *s)
     return L && read_ref(L + s->vm.L_glref, s->vm.flags) == g ? g : 0;
 }
 
-/* Search s->words, which hold the stack at `from`, for the first return address into the
- * interpreter of s->vm's LuaJIT that is below the C frame of a lua_State. Returns that state's VM
- * (g); 0: there is none. */
-__noinline uint64_t entered_in_words(uint64_t from)
+/* Returns the VM (g) of s->vm's LuaJIT that has called the running C function; 0: none near. */
+static __always_inline uint64_t calling(struct scratch *s, uint64_t sp)
 {
-    struct scratch *s = scratch_get();
-    if (!s)
-        return 0;
-    const uint64_t blob = s->vm.blob, size = s->vm.blob_end - blob;
-    for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
-        if (s->words[i] - blob >= size)
-            continue;
-        s->vm.g = read_ref(read_ref(from + 8 * i + 8 + s->vm.frame_L, s->vm.flags) + s->vm.L_glref,
-                           s->vm.flags);
-        if (s->vm.g && state_of(from + 8 * i + 8))
-            return s->vm.g;
-    }
-    return 0;
-}
-
-/* The same for the part of the stack that is next to the stack pointer: which VM has called the
- * running C function? */
-__noinline uint64_t entered_vm(uint64_t sp, uint64_t end)
-{
-    struct scratch *s = scratch_get();
-    if (!s)
-        return 0;
-    uint64_t from = sp & ~7ull;
-    for (uint32_t done = 0; done < VMSTACK_ENTERED; done += sizeof(s->words)) {
-        if (from + done >= end ||
-            bpf_probe_read_user(s->words, sizeof(s->words), (const void *)(from + done)))
-            return 0;
-        uint64_t g = entered_in_words(from + done);
-        if (g)
-            return g;
-    }
-    return 0;
+    s->vm.g = 0; /* any */
+    uint64_t L = find_enterer(sp & ~7ull);
+    return L ? read_ref(L + s->vm.L_glref, s->vm.flags) : 0;
 }
 
 /* Set cframe[i] to the C frame of VM `i` if it is in [sp, end), else to 0. A VM whose g is not
@@ -1049,7 +1019,7 @@ __noinline int find_candidate(uint32_t i, uint64_t sp, uint64_t end)
         s->vm = *vm;
         s->vm.g = dispatched(s);
         if (!s->vm.g && !s->runs)
-            s->vm.g = entered_vm(sp, end);
+            s->vm.g = calling(s, sp);
         vm = &s->vm;
         s->cframe[i] = 0;
         if (!vm->g)
@@ -1085,6 +1055,7 @@ __noinline int find_candidates(uint64_t sp, uint64_t end)
     if (!s)
         return 0;
     s->bad = s->runs = 0;
+    s->end = end;
     for (uint32_t i = 0; i < VMSTACK_VMS; i++)
         if (find_candidate(i, sp, end))
             break;
@@ -1141,7 +1112,6 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
         s->rdx = nr ? 0 : h->dx;
         s->rbx = nr ? 0 : h->kept[0];
         s->sp = nr ? 0 : h->sp;
-        s->end = h->end;
         uint64_t L = s->state[best];
         copy_vm(L);
         copy_outer(L); /* from here: calls nest at most eight deep */

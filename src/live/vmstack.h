@@ -12,12 +12,12 @@ enum {
     VMSTACK_VMS = 64,    /* VMs of one process that are examined in an interrupt */
     VMSTACK_NESTED = 4,  /* VMs on one thread that are copied, innermost first */
     VMSTACK_LEVELS = 64, /* nested coroutines that are followed outward */
-    /* Bytes of the native stack that are searched for the state that resumed from C. */
+    /* Bytes of the native stack that are searched for the state that resumed from C, or called it.
+     */
     VMSTACK_BETWEEN = 8 << 10,
-    VMSTACK_ENTERED = 8 << 10, /* the same, for the state that called a C function */
-    VMSTACK_CHAIN = 32,        /* C frames of one lua_State that are followed */
-    VMSTACK_BYTES = 48 << 10,  /* bytes of one Lua stack at most */
-    VMSTACK_GLOBAL = 512,      /* bytes of global_State, and of jit_State, at most */
+    VMSTACK_CHAIN = 32,       /* C frames of one lua_State that are followed */
+    VMSTACK_BYTES = 48 << 10, /* bytes of one Lua stack at most */
+    VMSTACK_GLOBAL = 512,     /* bytes of global_State, and of jit_State, at most */
     /* Bytes of a lua_State at most, also of a function, or the head of a prototype or string. */
     VMSTACK_STATE = 128,
     VMSTACK_TRACE = 192,    /* bytes of a GCtrace at most */

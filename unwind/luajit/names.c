@@ -247,14 +247,14 @@ static bool identify(struct luajit_names *n, const struct luajit_names_source *s
     k->function = n->unknown;
     if (!k->file)
         return true;
-    bool stripped = p->head.firstline == 0 && p->head.numline == 0;
-    k->function = intern_proto(n, s, p, k->file, luajit_proto_hash(p, s->memory));
-    bool whole = p->copy && p->sound;
+    const uint64_t code = luajit_proto_hash(p, s->memory), place = luajit_proto_place(p);
+    const bool stripped = p->head.firstline == 0 && p->head.numline == 0;
+    const bool whole = p->copy && p->sound;
+    k->function = intern_proto(n, s, p, k->file, code);
     if (!stripped)
-        k->place = intern_proto(n, s, p, k->file, luajit_proto_place(p));
+        k->place = intern_proto(n, s, p, k->file, place);
     if (!stripped && whole)
-        k->reading = intern_proto(
-            n, s, p, k->file, hash_combine(luajit_proto_place(p), luajit_proto_hash(p, s->memory)));
+        k->reading = intern_proto(n, s, p, k->file, hash_combine(place, code));
     return k->function && (stripped || (k->place && (k->reading || !whole)));
 }
 
