@@ -12,8 +12,7 @@ enum {
     VMSTACK_VMS = 64,    /* VMs of one process that are examined in an interrupt */
     VMSTACK_NESTED = 4,  /* VMs on one thread that are copied, innermost first */
     VMSTACK_LEVELS = 64, /* nested coroutines that are followed outward */
-    /* Bytes of the native stack that are searched for the state that resumed from C, or called it.
-     */
+    /* Bytes of the native stack that are searched for the state that resumed C, or called it. */
     VMSTACK_BETWEEN = 8 << 10,
     VMSTACK_CHAIN = 32,       /* C frames of one lua_State that are followed */
     VMSTACK_BYTES = 48 << 10, /* bytes of one Lua stack at most */
