@@ -52,7 +52,8 @@ struct frame {
     uint64_t cfa;      /* canonical frame address, if a native walker knew it; else 0 */
     const void *code;  /* opaque: the codemap's token for pc's code (codemap.h); NULL: unknown */
     uint32_t function; /* id of the managed function (managed.h), interned by its walker; 0: none */
-    uint32_t line;     /* line that executes in the managed function; 0: unknown */
+    uint32_t line;     /* line that executes in the managed function; of WebAssembly the byte in the
+                          module, since its code has no lines; 0: unknown */
     uint16_t column;
     uint16_t trace; /* LuaJIT trace number */
     uint8_t kind, tier, flags, provenance;

@@ -229,6 +229,7 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     if (v8_names_wasm(n->all->names, r, (uint32_t)n->target->process.pid, 0, wasm, &named) < 0)
         return false;
     ret->function = named.function;
+    ret->line = named.line;
     return true;
 }
 

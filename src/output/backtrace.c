@@ -288,7 +288,7 @@ static void json_frame(struct backtrace *b, const struct backtrace_thread *t, co
         json_key_uint(j, "offset", n->offset);
     if (frame_is_managed(f))
         json_managed(b, t, f);
-    json_position(j, n->file, n->line, n->column);
+    export_position(j, f->kind, n->file, n->line, n->column);
     json_key_string(j, "module", n->module);
     json_address(j, "address", n->address);
     json_address(j, "pc", f->pc);

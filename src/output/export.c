@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "output/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,17 @@ const char *export_tier(uint8_t tier)
         [TIER_TRACE] = "trace", [TIER_MAGLEV] = "maglev", [TIER_TURBOFAN] = "turbofan",
     };
     return tier < sizeof(words) / sizeof(*words) ? words[tier] : NULL;
+}
+
+void export_position(struct json *j, uint8_t kind, const char *file, uint32_t line, uint32_t column)
+{
+    if (kind != FRAME_WASM) {
+        json_position(j, file, line, column);
+        return;
+    }
+    json_position(j, file, 0, 0);
+    if (line)
+        json_key_uint(j, "byte", line);
 }
 
 const char *export_provenance(uint8_t provenance)

@@ -12,6 +12,8 @@
 
 #include <stdio.h>
 
+struct json;
+
 struct export
 {
     struct profile *profile; /* finished; writers add their own strings */
@@ -47,6 +49,10 @@ uint64_t export_wall_clock(const struct export *e, uint64_t time);
 const char *export_kind(uint8_t kind);
 /* Returns the tier's word; NULL: none. */
 const char *export_tier(uint8_t tier);
+/* Writes the keys "file", "line", "column" of an executing position, as far as they are known; for
+ * a frame of WebAssembly (frame.h) the keys "file", "byte". */
+void export_position(struct json *j, uint8_t kind, const char *file, uint32_t line,
+                     uint32_t column);
 /* Returns "exact", "image" or "guess". */
 const char *export_provenance(uint8_t provenance);
 /* Returns the tier of the innermost managed frame, searched from the node outwards; NULL: there is

@@ -22,7 +22,7 @@ static void put_frame(struct json *j, const struct profile *p, const struct prof
         json_key_string(j, "tier", export_tier(l->tier));
     if (l->trace)
         json_key_uint(j, "trace", l->trace);
-    json_position(j, line->file, line->line, line->column);
+    export_position(j, l->kind, line->file, line->line, line->column);
     if (profile_is_managed(l->kind) && f->file) {
         json_key(j, "defined");
         json_object(j);

@@ -77,7 +77,7 @@ static void put_position(struct text *t, const struct function *f, bool line)
     if (f && f->file) {
         text_symbol(t, report_base_name(f->file));
         if (line)
-            text_printf(t, ":%" PRIu32, f->line);
+            text_printf(t, f->kind == FRAME_WASM ? ":0x%" PRIx32 : ":%" PRIu32, f->line);
     } else if (line && f && f->symbol) {
         text_symbol(t, f->symbol);
     } else if (line && f && f->module) {

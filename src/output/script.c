@@ -328,7 +328,7 @@ static void put_managed_note(struct text *t, const struct frame *f, bool name_gu
     text_string(t, frame_language(f->kind));
     put_tier(t, f);
     if (f->line)
-        text_printf(t, " line=%" PRIu32, f->line);
+        text_printf(t, f->kind == FRAME_WASM ? " byte=0x%" PRIx32 : " line=%" PRIu32, f->line);
     if (f->line && f->column)
         text_printf(t, ":%u", f->column);
     if ((fields & FIELD_CALLNAME) && f->callname) {

@@ -2,7 +2,7 @@
 """JavaScript frames of `ljperf bt` against node's own stack trace of the same path.
 
 v8_frames.py STACK BT [TIER...]: every frame of the trace that has a place must be there, in order,
-with its name, file, line and column (of WebAssembly: the function's number). Of the innermost one
+with its name, file, line and column (of WebAssembly: the function's number, and the byte). Of the innermost one
 the name and file are compared only, since node prints at one line and stops at another. TIER: a
 tier that must occur. Prints how many frames were compared.
 """
@@ -16,9 +16,9 @@ def want(path):
         if not at:
             continue
         text = at.group(1)
-        m = re.match(r'(?:(.*) )?\(?(wasm:[^ ]*):wasm-function\[(\d+)\]:0x', text)
+        m = re.match(r'(?:(.*) )?\(?(wasm:[^ ]*):wasm-function\[(\d+)\]:0x([0-9a-f]+)', text)
         if m:
-            yield m.group(1) or '', m.group(2), int(m.group(3)), 0
+            yield m.group(1) or '', m.group(2), int(m.group(3)), int(m.group(4), 16)
             continue
         m = re.match(r'(.*?) ?\(?(?:eval at .*\), )?([^ ()]*):(\d+):(\d+)\)?$', text)
         if not m:
@@ -48,9 +48,10 @@ def got(path):
         if m:
             symbol, file, words = m.groups()
             at = re.match(r'(?:(.*) )?([^ ]*):wasm-function\[(\d+)\]$', symbol)
+            byte = re.search(r'byte=0x([0-9a-f]+)', words)
             exact = not re.search(r'\b(guess|image)\b', words)
             yield ((at.group(1) or '' if exact else 'unproven') if at else '?', file,
-                   int(at.group(3)) if at else 0, 0, 'wasm')
+                   int(at.group(3)) if at else 0, int(byte.group(1), 16) if byte else 0, 'wasm')
             continue
         m = re.match(r'\t *[0-9a-f]+ (.*) \(([^ ]*)\) \[js ([^\]]*)\]$', text)
         if not m:

@@ -52,6 +52,7 @@ PATHS = {
 CHAINS = {path: [tuple(f.replace('+', ' ') for f in (c[2:] if c[0] == ':' else 'main ' + c).split()) for c in chains]
           for path, chains in PATHS.items()}
 WASM_NAMES = {2: 'wasmSpin ü', 1: 'outer'}
+CALL_BYTES = {'wasm:1': 0x3d, 'wasm:3': 0x66, 'wasm:4': 0x6d} # of each function's only call, as node's stack traces have it
 MINIFIED = {'wasm:1', 'wasm:2', 'wasm:3', 'wasm:4', 'eval:1', 'inEval', 'inNewEval'}
 SHOWN = 12 # frames of a stack
 NEIGHBOUR = 300000 # ns: a processor may be taken away between an interruption and its time
@@ -97,8 +98,8 @@ class Frame:
         words = note.split()
         self.marked = 'guess' in words or 'image' in words
         self.unknown = symbol.startswith(('[js:', '[wasm:')) or symbol == '?'
-        at = re.search(r'line=(\d+)', note)
-        self.at = int(at.group(1)) if at else 0
+        at = re.search(r'line=(\d+)|byte=0x([0-9a-f]+)', note)
+        self.at = int(at.group(1)) if at and at.group(1) else int(at.group(2), 16) if at else 0
         self.own = program in module or module.startswith('wasm:') or self.unknown
         self.line = 0
         wasm = re.match(r'(?:(.*) )?wasm:\S*:wasm-function\[(\d+)\]$', symbol)
@@ -161,6 +162,9 @@ class Judge:
         lineless = False
         for caller, called in zip(frames, frames[1:]):
             if caller.name.startswith('wasm:'):
+                lineless |= not caller.at
+                if caller.at not in (0, CALL_BYTES.get(caller.name)):
+                    return 'wrong'
                 continue
             lines = self.calls.get((caller.name, called.name)) or self.calls[caller.name, '-']
             if not lines:

@@ -52,10 +52,11 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(wasm_module, "", U, U, U, U, U, U, 32, 32, 32, 32, 32, "WasmInstanceObject: WasmModuleObject") \
     X(wasm_script, "", U, U, U, 40, 32, U, 32, 32, 32, 32, 32, "WasmModuleObject: Script") \
     X(native_wire, "", U, U, U, 312, 200, U, 200, 240, 240, 240, 232, "NativeModule: bytes of the module") \
+    X(module_functions, "", U, U, U, 216, 216, U, 248, 192, 192, 200, 160, "WasmModule: its functions, a std::vector") \
     X(native_codes, "", U, U, U, 416, 304, U, 392, 432, 312, 312, 304, "NativeModule: its code, a std::map by address") \
     X(native_new, "", U, U, U, 464, 352, U, 440, 480, 360, 360, 352, "NativeModule: code that is not in the map yet, a std::vector") \
     X(wasm_code_size, "", U, U, U, 32, 24, U, 24, 24, 32, 32, 32, "WasmCode: bytes of instructions, i32") \
-    X(wasm_code_tables, "", U, U, U, U, U, U, 16, 16, 24, 24, 24, "WasmCode: its tables, one behind the other, where functions are inlined") \
+    X(wasm_code_tables, "", U, U, U, 24, 16, U, 16, 16, 24, 24, 24, "WasmCode: its tables, one behind the other") \
     X(wasm_code_index, "", U, U, U, 48, 44, U, 44, 48, 56, 56, 56, "WasmCode: number of the function, i32") \
     X(wasm_code_flags, "", U, U, U, 16, 80, U, 80, 88, 96, 100, 120, "WasmCode: kind and tier, u8") \
     X(wasm_tier_shift, "", U, U, U, 2, 2, U, 2, 2, 2, 3, 3, "WasmCode flags: shift of the tier, behind the kind") \

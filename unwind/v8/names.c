@@ -939,8 +939,9 @@ int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint6
     int failed = known ? 0 : wasm_new(n, r, batch, w, &f);
     if (!failed && !known && !f.id)
         failed = wasm_of_other_times(n, r, batch, w, &f);
+    const uint32_t line = v8_wasm_offset(r, w);
     restore_proof(r, &proof);
-    *ret = (struct v8_named){.function = known ? known->id : f.id};
+    *ret = (struct v8_named){.function = known ? known->id : f.id, .line = line};
     if (failed || known || !f.id)
         return failed;
     return function_add(n, &f) ? 0 : -1;

@@ -47,7 +47,8 @@ void v8_names_symbol(const struct v8_names *n, uint32_t function, struct text *t
 /* Returns the function of code that V8 has generated for itself; 0: memory is out. */
 uint32_t v8_names_own(struct v8_names *n, const char *name);
 
-/* The same for a WebAssembly function: it has a number, perhaps a name, and no line. */
+/* The same for a WebAssembly function: it has a number, and perhaps a name. Its line is the place
+ * in the module's bytes (frame.h). */
 int v8_names_wasm(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                   const struct v8_wasm *w, struct v8_named *ret);
 

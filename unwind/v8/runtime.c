@@ -276,6 +276,7 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     if (v8_names_wasm(w->names, r, w->sample->pid, w->sample->batch, wasm, &named) < 0)
         return false;
     ret->function = named.function;
+    ret->line = named.line;
     return true;
 }
 

@@ -654,8 +654,7 @@ static void note_seen(struct v8_walk *w, const struct v8_frame_cache_key *key)
         w->again)
         return;
     for (size_t i = w->first; i < out->nr; i++) {
-        if (out->at[i].kind != FRAME_NATIVE &&
-            (out->at[i].kind != FRAME_JS || !out->at[i].function))
+        if (out->at[i].kind != FRAME_NATIVE && !out->at[i].function)
             return;
     }
     v8_frame_cache_note(w->process->seen, key, same.from, same.to, out->at + w->first, w->bytecode,
@@ -1103,11 +1102,12 @@ static void emit_wasm_function(struct v8_walk *w, const struct v8_wasm *c, struc
         set_second(&f);
     f.flags |= inlined ? FRAME_INLINED : 0;
     f.tier = (uint8_t)e->tier;
-    if (c && w->again)
+    if (c && w->again) {
         f.function = v8_slot(&w->r, c->script, w->layout->script_id, &id)
                          ? identity(id, (uint64_t)(uint32_t)c->index)
                          : 0;
-    else if (c && namer->wasm && !namer->wasm(namer->context, &w->r, c, &f))
+        f.line = (uint32_t)(c->position + 1);
+    } else if (c && namer->wasm && !namer->wasm(namer->context, &w->r, c, &f))
         w->failed = true;
     mark_reads(w);
     mark_doubts(w, e->doubtful);
@@ -1131,15 +1131,17 @@ static void emit_wasm_unknown(struct v8_walk *w, uint64_t cfa, bool doubtful)
 static void emit_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t cfa, bool doubtful)
 {
     struct emission e = {.cfa = cfa, .tier = c->tier, .doubtful = doubtful};
-    int32_t functions[V8_WASM_INLINED_MAX];
+    struct v8_wasm_place places[V8_WASM_INLINED_MAX];
+    bool calls = !is_exact(w);
     if (c->index < 0) {
         emit_native(w, cfa, doubtful);
         return;
     }
-    unsigned nr = v8_wasm_inlined(&w->r, c, reg(w, DWARF_RIP) - !is_exact(w), functions);
+    unsigned nr = v8_wasm_places(&w->r, c, reg(w, DWARF_RIP) - calls, calls, places);
     for (unsigned i = 0; i < nr; i++) {
         struct v8_wasm one = *c;
-        one.index = functions[i];
+        one.index = places[i].index;
+        one.position = places[i].position;
         emit_wasm_function(w, &one, &e, i + 1 < nr);
     }
     if (!nr)
@@ -1184,18 +1186,17 @@ static struct v8_state wasm_glue_state(struct v8_walk *w, const struct v8_wasm *
     return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
 }
 
-/* Did this code call the builtin that makes its frame, and has the builtin not made it yet?
- * Liftoff's code calls it first. */
-static bool awaits_frame(struct v8_walk *w, const struct v8_wasm *c)
+/* Does this code call the builtin that makes its frame? Liftoff's code calls it first. */
+static bool calls_for_frame(struct v8_walk *w, const struct v8_wasm *c)
 {
     uint8_t head[V8_BYTES_LIFTOFF];
-    return w->bare && c->size >= sizeof(head) && v8_read(&w->r, c->start, head, sizeof(head)) &&
+    return c->size >= sizeof(head) && v8_read(&w->r, c->start, head, sizeof(head)) &&
            v8_code_liftoff_begun(head) == reg(w, DWARF_RIP) - c->start;
 }
 
 static struct v8_state wasm_state(struct v8_walk *w, const struct v8_wasm *c)
 {
-    if (!is_exact(w) && awaits_frame(w, c))
+    if (!is_exact(w) && w->bare && calls_for_frame(w, c)) /* the builtin has not made it yet */
         return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
     if (!is_exact(w))
         return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
@@ -1244,7 +1245,9 @@ static enum walker_result step_glue(struct v8_walk *w, int32_t type, const struc
     return leave_state(w, s);
 }
 
-static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t fp)
+/* A caller's frame that stands is the same at the next sample: `key` identifies it. */
+static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t fp,
+                                    const struct v8_frame_cache_key *key)
 {
     struct v8_state s = wasm_state(w, c);
     say(w, TRACE_WAY, "WebAssembly code at #, function # of its module", c->start,
@@ -1252,6 +1255,8 @@ static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, 
     emit_wasm(w, c, state_cfa(w, &s), s.doubtful);
     if (w->r.by_one_reading)
         doubt_code(w);
+    if (!is_exact(w) && s.kind == V8_STATE_FRAMED && !calls_for_frame(w, c))
+        note_seen(w, key);
     return s.kind == V8_STATE_FRAMED ? leave_frame(w, fp) : leave_state(w, &s);
 }
 
@@ -1528,7 +1533,7 @@ static bool step_without_code(struct v8_walk *w, struct generated *g, enum walke
         (emit_seen(w, &g->optimized, g->fp + 16) || emit_seen(w, &g->key, g->fp + 16)))
         *ret = leave_frame(w, g->fp);
     else if (!g->frameless && (is_exact(w) || is_wasm) && find_wasm(w, g->fp, g->type, &wasm))
-        *ret = step_wasm(w, &wasm, g->fp);
+        *ret = step_wasm(w, &wasm, g->fp, &g->key);
     else if (!is_exact(w) && is_wasm)
         *ret = step_undescribed(w, g->type);
     else

@@ -94,7 +94,7 @@ static bool find_new(struct v8_reader *r, uint64_t pc, struct v8_wasm *ret)
 
 bool v8_wasm_find(struct v8_reader *r, uint64_t instance, uint64_t pc, struct v8_wasm *ret)
 {
-    *ret = (struct v8_wasm){0};
+    *ret = (struct v8_wasm){.position = -1};
     return find_module(r, instance, ret) && (find_in_map(r, pc, ret) || find_new(r, pc, ret));
 }
 
@@ -102,54 +102,84 @@ bool v8_wasm_find(struct v8_reader *r, uint64_t instance, uint64_t pc, struct v8
  * functions. An inlined function has its number, whether it is a tail call, and the position of its
  * call. */
 enum { INLINED_ENTRY = 13 };
+struct tables {
+    uint64_t positions, inlined;
+    int32_t positions_size, nr_inlined;
+};
 
-static bool find_tables(struct v8_reader *r, const struct v8_wasm *w, uint64_t *positions,
-                        int32_t *positions_size, uint64_t *inlined, int32_t *nr)
+static bool find_tables(struct v8_reader *r, const struct v8_wasm *w, struct tables *ret)
 {
     enum { RELOCATIONS = 4, POSITIONS = 8, INLINED = 12, PROTECTED = -4 };
     const struct v8_layout *l = r->layout;
     uint64_t sizes = w->code + (uint64_t)l->wasm_code_size, tables;
-    int32_t relocations, protected, size;
+    int32_t relocations, protected, inlined = 0;
+    /* up to V8 10.2 the sizes of the other tables are all that stands before the number */
+    bool inlines = l->wasm_code_index - l->wasm_code_size > INLINED + 4;
     if (!v8_word(r, w->code + (uint64_t)l->wasm_code_tables, &tables) ||
         !read_i32(r, sizes + RELOCATIONS, &relocations) ||
-        !read_i32(r, sizes + POSITIONS, positions_size) || !read_i32(r, sizes + INLINED, &size) ||
+        !read_i32(r, sizes + POSITIONS, &ret->positions_size) ||
+        (inlines && !read_i32(r, sizes + INLINED, &inlined)) ||
         !read_i32(r, w->code + (uint64_t)(l->wasm_code_index + PROTECTED), &protected) ||
-        relocations < 0 || protected < 0 || *positions_size < 0 || size < 0)
+        relocations < 0 || protected < 0 || ret->positions_size < 0 || inlined < 0)
         return false;
-    *positions = tables + (uint64_t)relocations + (uint64_t) protected;
-    *inlined = *positions + (uint64_t)*positions_size;
-    *nr = size / INLINED_ENTRY;
+    ret->positions = tables + (uint64_t)relocations + (uint64_t) protected;
+    ret->inlined = ret->positions + (uint64_t)ret->positions_size;
+    ret->nr_inlined = inlined / INLINED_ENTRY;
     return true;
 }
 
 /* A function that was inlined as a tail call replaces its caller: the caller has no frame. */
-unsigned v8_wasm_inlined(struct v8_reader *r, const struct v8_wasm *w, uint64_t pc,
-                         int32_t ret[V8_WASM_INLINED_MAX])
+unsigned v8_wasm_places(struct v8_reader *r, const struct v8_wasm *w, uint64_t pc, bool calls,
+                        struct v8_wasm_place ret[V8_WASM_INLINED_MAX])
 {
     enum { TAIL_CALL = 4, CALLER = 5 };
-    uint64_t positions, inlined, raw;
-    int32_t size, nr_inlined = 0, id = -1;
+    struct tables t = {0};
+    uint64_t raw = 0;
     unsigned nr = 0;
     uint8_t tail = 0, was_tail;
-    if (r->layout->wasm_code_tables != V8_UNKNOWN &&
-        !find_tables(r, w, &positions, &size, &inlined, &nr_inlined))
+    bool known = calls;
+    if (r->layout->wasm_code_tables != V8_UNKNOWN && !find_tables(r, w, &t))
         return 0;
-    if (nr_inlined &&
-        v8_position_find_at(r, positions, (uint64_t)size, (int64_t)(pc - w->start), &raw))
-        id = v8_position_inlining(raw);
-    for (unsigned i = 0; id >= 0; i++) {
-        uint64_t entry = inlined + INLINED_ENTRY * (uint64_t)(uint32_t)id;
-        if (id >= nr_inlined || i + 1 == V8_WASM_INLINED_MAX || !read_i32(r, entry, &ret[nr]) ||
+    if ((calls || t.nr_inlined) && !v8_position_find_at(r, t.positions, (uint64_t)t.positions_size,
+                                                        (int64_t)(pc - w->start), &raw))
+        raw = 0;
+    for (int32_t i = 0, id; (id = t.nr_inlined ? v8_position_inlining(raw) : -1) >= 0; i++) {
+        uint64_t entry = t.inlined + INLINED_ENTRY * (uint64_t)(uint32_t)id;
+        struct v8_wasm_place *at = &ret[nr];
+        at->position = known ? v8_position_offset(raw) : -1;
+        if (id >= t.nr_inlined || i + 1 == V8_WASM_INLINED_MAX || !read_i32(r, entry, &at->index) ||
             !v8_read(r, entry + TAIL_CALL, &was_tail, 1) || !v8_word(r, entry + CALLER, &raw) ||
-            ret[nr] < 0)
+            at->index < 0)
             return 0;
         nr += !tail;
         tail = was_tail;
-        id = v8_position_inlining(raw);
+        known = true;
     }
     if (!tail || !nr)
-        ret[nr++] = w->index;
+        ret[nr++] = (struct v8_wasm_place){w->index, known ? v8_position_offset(raw) : -1};
     return nr;
+}
+
+/* The NativeModule refers to its WasmModule (and to a source map) before the module's bytes. The
+ * WasmModule has for each function its number, and its body's place and length in these bytes. */
+uint32_t v8_wasm_offset(struct v8_reader *r, const struct v8_wasm *w)
+{
+    enum { MODULE = -24, FUNCTION = 32, NUMBER = 8, BODY = 16, BODY_SIZE = 20 };
+    const struct v8_layout *l = r->layout;
+    uint64_t module, begin, end, entry;
+    int32_t number, body, size;
+    if (w->position < 0 || l->module_functions == V8_UNKNOWN ||
+        !v8_word(r, w->native + (uint64_t)(l->native_wire + MODULE), &module) ||
+        !v8_word(r, module + (uint64_t)l->module_functions, &begin) ||
+        !v8_word(r, module + (uint64_t)l->module_functions + 8, &end) || end < begin ||
+        (uint64_t)w->index >= (end - begin) / FUNCTION)
+        return 0;
+    entry = begin + FUNCTION * (uint64_t)w->index;
+    if (!read_i32(r, entry + NUMBER, &number) || number != w->index ||
+        !read_i32(r, entry + BODY, &body) || !read_i32(r, entry + BODY_SIZE, &size) || body <= 0 ||
+        w->position >= size || body > INT32_MAX - size)
+        return 0;
+    return (uint32_t)body + (uint32_t)w->position;
 }
 
 /* ---- names --------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@ struct v8_wasm {
     uint64_t start, size; /* of the instructions */
     int32_t index;        /* number of the function, counting imported ones; -1: glue, such as jump
                              tables */
+    int32_t position;     /* place of the call in the function's body, in bytes; -1: unknown */
     enum frame_tier tier; /* TIER_BASELINE: Liftoff, TIER_TURBOFAN */
 };
 
@@ -25,11 +26,20 @@ struct v8_wasm {
  * it). false: `instance` is none, or the pc is not in its module. */
 bool v8_wasm_find(struct v8_reader *r, uint64_t instance, uint64_t pc, struct v8_wasm *ret);
 
+/* A function at a pc of WebAssembly code: as `index` and `position` of struct v8_wasm. */
+struct v8_wasm_place {
+    int32_t index, position;
+};
 enum { V8_WASM_INLINED_MAX = 32 };
-/* Finds the numbers of the functions at a pc of that code (the pc must be inside the call),
- * innermost first; the code's own function is the last. Returns how many; 0: unknown. */
-unsigned v8_wasm_inlined(struct v8_reader *r, const struct v8_wasm *w, uint64_t pc,
-                         int32_t ret[V8_WASM_INLINED_MAX]);
+/* Finds the functions at a pc of that code, innermost first; the code's own function is the last.
+ * `calls`: the pc is inside a call (V8 keeps the positions of calls, so that of the innermost
+ * function is known only then). Returns how many; 0: unknown. */
+unsigned v8_wasm_places(struct v8_reader *r, const struct v8_wasm *w, uint64_t pc, bool calls,
+                        struct v8_wasm_place ret[V8_WASM_INLINED_MAX]);
+
+/* Returns the place of the call in the bytes of the module, which V8's stack traces print behind
+ * `wasm-function[N]:`; 0: unknown. */
+uint32_t v8_wasm_offset(struct v8_reader *r, const struct v8_wasm *w);
 
 /* Appends the function's name as V8 writes it, prefixed with the module's name, from the module's
  * name section; appends nothing when the section has no name for it. false: the section cannot be
