@@ -282,6 +282,12 @@ static int open_image(const struct bpf_image *image, char *log, struct bpf_loade
     if (!*program)
         return error_set(err, ERROR_NOT_FOUND, "eBPF: %s: the object has no such program",
                          image->name);
+    struct bpf_program *each;
+    bpf_object__for_each_program(each, ret->object)
+    {
+        if (each != *program)
+            (void)bpf_program__set_autoload(each, false);
+    }
     if (log && (bpf_program__set_log_buf(*program, log, LOG_SIZE) < 0 ||
                 bpf_program__set_log_level(*program, LOG_STATISTICS) < 0))
         return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s: the verifier wrote no log",

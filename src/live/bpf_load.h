@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A compiled object that has one program, of the same name. */
+/* A program in a compiled object. Other programs of the object are not loaded. */
 struct bpf_image {
-    const char *name;
+    const char *name; /* of the program */
     const void *bytes;
     size_t size;
 };

@@ -26,8 +26,13 @@ extern const char vmstack_plain_object[], vmstack_plain_object_end[];
 
 enum { FIRST_PID_NAMESPACE = 0xeffffffc }; /* the kernel's PROC_PID_INIT_INO */
 
+/* The kinds of tracing events: each needs a program of its own kind. */
+enum tracing { TRACING_POINT, TRACING_PROBE, TRACING_KINDS };
+
 struct copier {
     struct bpf_loaded loaded;
+    struct bpf_loaded tracing[TRACING_KINDS]; /* loaded when first needed; they share its maps */
+    VEC(uint64_t) traced;                     /* ids of the tracepoints that have a program */
     int processes, lua_processes, outputs, counters;
     unsigned nr_cpus;
     uint32_t lua_version; /* of the builds of plain Lua set last */
@@ -72,6 +77,26 @@ static int load(struct copier *c, const struct bpf_image *image, struct error *e
     c->counters = bpf_object__find_map_fd_by_name(object, "counters");
     snprintf(c->program, sizeof(c->program), "%s, %u instructions verified", image->name,
              c->loaded.instructions);
+    return 0;
+}
+
+/* Let a further program use the maps of the first one. */
+static int share(void *copier, struct bpf_object *object, struct error *err)
+{
+    struct copier *c = copier;
+    struct bpf_map *map;
+    if (configure(c, object, err) < 0)
+        return -1;
+    bpf_object__for_each_map(map, object)
+    {
+        const struct bpf_map *of =
+            bpf_map__is_internal(map)
+                ? NULL
+                : bpf_object__find_map_by_name(c->loaded.object, bpf_map__name(map));
+        int failed = of ? bpf_map__reuse_fd(map, bpf_map__fd(of)) : 0;
+        if (failed)
+            return error_system(err, -failed, "eBPF: the copier's maps cannot be shared");
+    }
     return 0;
 }
 
@@ -135,7 +160,10 @@ void copier_free(struct copier *c)
         close(*fd);
     vec_free(&c->fds);
     vec_free(&c->ids);
+    for (int i = 0; i < TRACING_KINDS; i++)
+        bpf_object__close(c->tracing[i].object);
     bpf_object__close(c->loaded.object);
+    vec_free(&c->traced);
     free(c);
 }
 
@@ -208,8 +236,56 @@ const uint64_t *copier_ids(const struct copier *c, size_t *nr)
     return c->ids.at;
 }
 
-int copier_attach(struct copier *c, int sampling_fd, struct error *err)
+/* Load the program for a kind of tracing events. */
+static int load_tracing(struct copier *c, enum tracing kind, struct error *err)
 {
+    static const char *const names[] = {
+        [TRACING_POINT] = "vmstack_trace", [TRACING_PROBE] = "vmstack_probe"};
+    struct bpf_image image = image_of(true);
+    image.name = names[kind];
+    if (c->tracing[kind].object)
+        return 0;
+    if (c->limit[0])
+        return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s", c->limit);
+    return bpf_load(&image, share, c, &c->tracing[kind], err);
+}
+
+/* Run a program at each hit of a tracepoint or probe. It is set on an event that is never enabled
+ * and that nobody inherits: when a thread ends, its inherited event takes the program away from
+ * all. */
+static int attach_tracing(struct copier *c, const struct perf_event_attr *attr, struct error *err)
+{
+    struct perf_event_attr holder = {.size = sizeof(holder),
+                                     .type = attr->type,
+                                     .config = attr->config,
+                                     .sample_period = 1,
+                                     .disabled = 1};
+    vec_foreach (id, &c->traced)
+        if (*id == attr->config)
+            return 0;
+    int fd = (int)syscall(SYS_perf_event_open, &holder, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0)
+        return bpf_refused(errno, "opening a tracepoint for the copier", err);
+    if (!vec_push(&c->fds, fd)) {
+        close(fd);
+        return error_no_memory(err);
+    }
+    int why = EINVAL; /* the program is of the other kind */
+    for (int i = 0; why == EINVAL && i < TRACING_KINDS; i++) {
+        if (load_tracing(c, (enum tracing)i, err) < 0)
+            return -1;
+        why = ioctl(fd, PERF_EVENT_IOC_SET_BPF, c->tracing[i].program) < 0 ? errno : 0;
+    }
+    if (why)
+        return bpf_refused(why, "attaching the copier to a tracepoint", err);
+    return vec_push(&c->traced, attr->config) ? 0 : error_no_memory(err);
+}
+
+int copier_attach(struct copier *c, int sampling_fd, const struct perf_event_attr *attr,
+                  struct error *err)
+{
+    if (attr->type == PERF_TYPE_TRACEPOINT)
+        return attach_tracing(c, attr, err);
     if (ioctl(sampling_fd, PERF_EVENT_IOC_SET_BPF, c->loaded.program) < 0)
         return bpf_refused(errno, "attaching the copier to a sampling event", err);
     return 0;
@@ -319,7 +395,9 @@ int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t 
     uint32_t key = (uint32_t)pid;
     if (!p)
         return error_no_memory(err);
-    p->nr = p->known = of->nr < VMSTACK_VMS ? (uint32_t)of->nr : VMSTACK_VMS;
+    size_t nr_unknown = of->nr_blobs < VMSTACK_VMS / 2 ? of->nr_blobs : VMSTACK_VMS / 2;
+    size_t room = VMSTACK_VMS - nr_unknown; /* in a process of many VMs, most are unknown */
+    p->nr = p->known = (uint32_t)(of->nr < room ? of->nr : room);
     if (ret_over)
         *ret_over = of->nr - p->known;
     for (uint32_t i = 0; i < p->known; i++)

@@ -52,8 +52,11 @@ int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_ev
 /* Returns the ids of the events opened so far; valid as long as the copier lives. */
 const uint64_t *copier_ids(const struct copier *c, size_t *nr);
 
-/* Run the program on this sampling event and on the events that inherit from it. */
-int copier_attach(struct copier *c, int sampling_fd, struct error *err);
+/* Run the program on this sampling event, which has this attr, and on the events that inherit from
+ * it. At a tracepoint or probe it runs at each hit. Fails for a tracepoint where the kernel's
+ * structures cannot be read (copier_limit()). */
+int copier_attach(struct copier *c, int sampling_fd, const struct perf_event_attr *attr,
+                  struct error *err);
 
 /* For events that another program has opened. copier_use_output makes the copier write through that
  * program's bpf-output event of the cpu. copier_link runs it on that program's sampling event,
@@ -71,8 +74,8 @@ struct copier_vms {
 };
 
 /* Set the VMs of a process, in place of those set before. If there are none, the process's samples
- * will say so. VMs beyond VMSTACK_VMS are cut off (`*ret_over` counts them; may be NULL). Fails
- * when the table is full (ERROR_UNSUPPORTED). */
+ * will say so. Of more VMs than VMSTACK_VMS the others are found by the sample's registers only
+ * (`*ret_over` counts them; may be NULL). Fails when the table is full (ERROR_UNSUPPORTED). */
 int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t *ret_over,
                struct error *err);
 /* A plain Lua in a process. */

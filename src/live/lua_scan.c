@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -156,22 +157,73 @@ uint64_t lua_scan_main_state(const struct memory *m, const struct luajit_vm *vm)
     return 0;
 }
 
-struct lua_scan_job {
-    struct process_memory *memory; /* NULL: the process has no LuaJIT */
-    lua_scan_blob_list blobs;
-    lua_scan_range_list ranges;
-    size_t at; /* index of the next range */
-    luajit_vm_list found;
-};
-
 enum {
     PAGE = 4096,
     OVERLAP = 2 * PAGE, /* bytes: a dispatch table is shorter, so none is missed between pieces */
     PIECE = 256 << 10,  /* bytes of a range that are searched at once */
     PAGEMAP_AT_ONCE = 512,
+    REGIONS_AT_ONCE = 64,
 };
 
-/* Append a run of present pages, cut into pieces. */
+/* Larger mappings are not searched where the kernel cannot skip what was never written. Looking at
+ * each page of a mapping of 10 TB took 55 s. */
+static const uint64_t MAPPING_MAX = UINT64_C(64) << 30;
+
+/* ---- pages that were ever written ---------------------------------------------------------- */
+
+/* Finds runs of pages, in one mapping after the other. */
+struct page_finder {
+    int pagemap;             /* -1: it cannot be read, so all pages count */
+    bool skips;              /* the kernel can skip pages that were never written */
+    uint64_t at, end;        /* the rest of the mapping */
+    uint64_t run, run_end;   /* found last, not appended yet; 0: none */
+    lua_scan_range_list *to; /* receives the runs */
+};
+
+/* PAGEMAP_SCAN of Linux 6.7 (Documentation/admin-guide/mm/pagemap.rst). */
+struct scanned_region {
+    uint64_t start, end, categories;
+};
+struct scan_argument {
+    uint64_t size, flags, start, end, walk_end, regions, nr_regions, max_pages;
+    uint64_t inverted, all_of, any_of, returned;
+};
+enum { SCAN_PRESENT = 1 << 3, SCAN_SWAPPED = 1 << 4, SCAN_ANY = SCAN_PRESENT | SCAN_SWAPPED };
+
+static long scan(int pagemap, uint64_t start, uint64_t end, uint64_t *walk_end,
+                 struct scanned_region regions[REGIONS_AT_ONCE])
+{
+    struct scan_argument a = {.size = sizeof(a),
+                              .start = start,
+                              .end = end,
+                              .regions = (uintptr_t)regions,
+                              .nr_regions = REGIONS_AT_ONCE,
+                              .any_of = SCAN_ANY,
+                              .returned = SCAN_ANY};
+    long nr = ioctl(pagemap, _IOWR('f', 16, struct scan_argument), &a);
+    *walk_end = a.walk_end;
+    return nr;
+}
+
+static struct page_finder finder_open(pid_t pid, lua_scan_range_list *to)
+{
+    char path[64];
+    uint64_t ignored;
+    struct scanned_region regions[REGIONS_AT_ONCE];
+    snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return (struct page_finder){
+        .pagemap = fd, .skips = fd >= 0 && scan(fd, 0, PAGE, &ignored, regions) >= 0, .to = to};
+}
+
+static void finder_close(struct page_finder *f)
+{
+    if (f->pagemap >= 0)
+        close(f->pagemap);
+    f->pagemap = -1;
+}
+
+/* Append a run of pages, cut into pieces. */
 static bool push_run(lua_scan_range_list *ranges, uint64_t start, uint64_t end)
 {
     for (; end - start > PIECE + OVERLAP; start += PIECE) {
@@ -181,85 +233,169 @@ static bool push_run(lua_scan_range_list *ranges, uint64_t start, uint64_t end)
     return start == end || vec_push(ranges, (struct memory_range){start, end});
 }
 
-/* Append the pages of a mapping that were ever written. They are present or swapped out (bits 63
- * and 62 of their entries, Documentation/admin-guide/mm/pagemap.rst). Reading the other pages,
- * which are nearly all of a thread's stack, would only make the kernel return zeros. */
-static bool push_mapping(lua_scan_range_list *ranges, const struct process_map *map, int pagemap)
+static bool end_run(struct page_finder *f)
 {
-    uint64_t entries[PAGEMAP_AT_ONCE], run = 0;
-    for (uint64_t page = map->start; page < map->end;) {
-        size_t nr =
-            (map->end - page) / PAGE < PAGEMAP_AT_ONCE ? (map->end - page) / PAGE : PAGEMAP_AT_ONCE;
-        if (pagemap < 0 ||
-            pread(pagemap, entries, nr * 8, (off_t)(page / PAGE * 8)) != (ssize_t)(nr * 8))
-            return push_run(ranges, run ? run : page, map->end);
-        for (size_t i = 0; i < nr; i++, page += PAGE) {
-            bool there = entries[i] >> 62;
-            if (there && !run)
-                run = page;
-            if (there || !run)
-                continue;
-            if (!push_run(ranges, run, page))
-                return false;
-            run = 0;
-        }
-    }
-    return !run || push_run(ranges, run, map->end);
+    bool ok = !f->run || push_run(f->to, f->run, f->run_end);
+    f->run = f->run_end = 0;
+    return ok;
 }
 
-static int pagemap_open(pid_t pid)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* Find the memory that may hold a VM: heaps, anonymous mappings and data. Shared memory and files
- * that are not mapped privately hold none. */
-static int find_ranges(lua_scan_range_list *ret, pid_t pid, const struct process_maps *maps,
-                       struct error *err)
+static bool take_pages(struct page_finder *f, uint64_t start, uint64_t end)
 {
     bool ok = true;
-    int pagemap = pagemap_open(pid);
-    vec_foreach (map, &maps->maps) {
-        bool is_candidate = (map->prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) &&
-                            !map->shared && map->path[0] != '[';
-        bool is_heap = strcmp(map->path, "[heap]") == 0 || strncmp(map->path, "[anon", 5) == 0;
-        if (ok && (is_candidate || is_heap))
-            ok = push_mapping(ret, map, pagemap);
+    if (f->run && start == f->run_end) {
+        f->run_end = end;
+        return true;
     }
-    if (pagemap >= 0)
-        close(pagemap);
+    ok = end_run(f);
+    f->run = start;
+    f->run_end = end;
+    return ok;
+}
+
+/* Look at the next pages of the mapping, one by one: bits 63 and 62 of an entry say that a page is
+ * present or swapped out (pagemap.rst). Reading the other pages, which are nearly all of a thread's
+ * stack, would only make the kernel return zeros. Returns false when memory is out. */
+static bool look_at_pages(struct page_finder *f)
+{
+    uint64_t entries[PAGEMAP_AT_ONCE], left = (f->end - f->at) / PAGE;
+    size_t nr = left < PAGEMAP_AT_ONCE ? left : PAGEMAP_AT_ONCE, size = nr * sizeof(*entries);
+    bool ok = true;
+    if (f->pagemap < 0 ||
+        pread(f->pagemap, entries, size, (off_t)(f->at / PAGE * 8)) != (ssize_t)size) {
+        ok = take_pages(f, f->at, f->end);
+        f->at = f->end;
+        return ok;
+    }
+    for (size_t i = 0; i < nr && ok; i++, f->at += PAGE)
+        ok = !(entries[i] >> 62) || take_pages(f, f->at, f->at + PAGE);
+    return ok;
+}
+
+/* The same by the kernel's own search. */
+static bool look_at_regions(struct page_finder *f)
+{
+    struct scanned_region regions[REGIONS_AT_ONCE];
+    uint64_t walk_end;
+    long nr = scan(f->pagemap, f->at, f->end, &walk_end, regions);
+    bool ok = true;
+    if (nr < 0 || walk_end <= f->at) {
+        f->skips = false;
+        return look_at_pages(f);
+    }
+    for (long i = 0; i < nr && ok; i++)
+        ok = take_pages(f, regions[i].start, regions[i].end);
+    f->at = walk_end < f->end ? walk_end : f->end;
+    return ok;
+}
+
+static bool look(struct page_finder *f)
+{
+    bool ok = f->skips ? look_at_regions(f) : look_at_pages(f);
+    return ok && (f->at < f->end || end_run(f));
+}
+
+/* Begin a mapping; false: it is too large to look at each of its pages. */
+static bool begin_mapping(struct page_finder *f, uint64_t start, uint64_t end)
+{
+    f->at = start;
+    f->end = f->skips || end - start <= MAPPING_MAX ? end : start;
+    return f->end == end;
+}
+
+/* ---- the memory that is searched ----------------------------------------------------------- */
+
+/* May the mapping hold a VM? Heaps, anonymous mappings and data may. Shared memory and files that
+ * are not mapped privately hold none. */
+static bool may_hold_vm(const struct process_map *map)
+{
+    bool is_candidate = (map->prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) &&
+                        !map->shared && map->path[0] != '[';
+    return is_candidate || strcmp(map->path, "[heap]") == 0 || strncmp(map->path, "[anon", 5) == 0;
+}
+
+static bool may_hold_objects(const struct process_map *map)
+{
+    return map->prot & PROT_READ && !map->shared &&
+           (!map->path[0] || strncmp(map->path, "[anon", 5) == 0);
+}
+
+/* Find all pages of such mappings. */
+static int find_ranges(pid_t pid, bool (*wanted)(const struct process_map *),
+                       lua_scan_range_list *ret, struct error *err)
+{
+    struct process_maps maps;
+    bool ok = true;
+    if (process_maps_read(pid, &maps, err) < 0)
+        return -1;
+    struct page_finder f = finder_open(pid, ret);
+    vec_foreach (map, &maps.maps) {
+        if (!ok || !wanted(map) || !begin_mapping(&f, map->start, map->end))
+            continue;
+        while (ok && f.at < f.end)
+            ok = look(&f);
+    }
+    finder_close(&f);
+    process_maps_free(&maps);
     return ok ? 0 : error_no_memory(err);
 }
 
 int lua_scan_ranges(pid_t pid, lua_scan_range_list *ret, struct error *err)
 {
-    struct process_maps maps;
-    bool ok = true;
-    if (process_maps_read(pid, &maps, err) < 0)
-        return -1;
-    int pagemap = pagemap_open(pid);
-    vec_foreach (map, &maps.maps) {
-        bool is_candidate = map->prot & PROT_READ && !map->shared &&
-                            (!map->path[0] || strncmp(map->path, "[anon", 5) == 0);
-        if (ok && is_candidate)
-            ok = push_mapping(ret, map, pagemap);
-    }
-    if (pagemap >= 0)
-        close(pagemap);
-    process_maps_free(&maps);
-    return ok ? 0 : error_no_memory(err);
+    return find_ranges(pid, may_hold_objects, ret, err);
 }
 
 int lua_scan_heap(pid_t pid, lua_scan_range_list *ret, struct error *err)
 {
-    struct process_maps maps;
-    if (process_maps_read(pid, &maps, err) < 0)
-        return -1;
-    int failed = find_ranges(ret, pid, &maps, err);
-    process_maps_free(&maps);
-    return failed;
+    return find_ranges(pid, may_hold_vm, ret, err);
+}
+
+/* ---- searching in steps -------------------------------------------------------------------- */
+
+struct lua_scan_job {
+    struct process_memory *memory; /* NULL: the process has no LuaJIT */
+    lua_scan_blob_list blobs;
+    lua_scan_range_list mappings; /* to be looked at */
+    size_t mapping;               /* index of the next mapping */
+    struct page_finder finder;
+    lua_scan_range_list ranges; /* to be searched */
+    size_t at;                  /* index of the next range */
+    luajit_vm_list found;
+    uint64_t left_out; /* bytes of mappings that are too large */
+};
+
+static int begin_ranges(struct lua_scan_job *job, pid_t pid, const struct process_maps *maps,
+                        struct error *err)
+{
+    job->finder = finder_open(pid, &job->ranges);
+    vec_foreach (map, &maps->maps)
+        if (may_hold_vm(map) &&
+            !vec_push(&job->mappings, (struct memory_range){map->start, map->end}))
+            return error_no_memory(err);
+    return 0;
+}
+
+/* Find ranges to search, if none are left, for the cost of at most so many pages. A page's entry
+ * costs about what some 64 bytes of memory cost. Returns what it did cost, in bytes; -1: memory is
+ * out. */
+static int64_t find_more(struct lua_scan_job *job, uint64_t budget)
+{
+    enum { PAGE_COST = 64, LOOK_COST = PAGEMAP_AT_ONCE * PAGE_COST };
+    struct page_finder *f = &job->finder;
+    uint64_t cost = 0;
+    job->ranges.nr = job->at = 0;
+    for (; cost < budget && !job->ranges.nr; cost += LOOK_COST) {
+        while (f->at == f->end && job->mapping < job->mappings.nr) {
+            const struct memory_range *m = &job->mappings.at[job->mapping++];
+            if (!begin_mapping(f, m->start, m->end))
+                job->left_out += m->end - m->start;
+        }
+        if (f->at == f->end)
+            break;
+        if (!look(f))
+            return -1;
+    }
+    return (int64_t)cost;
 }
 
 int lua_scan_begin(struct runtime_files *files, pid_t pid, struct lua_scan_job **ret,
@@ -269,6 +405,7 @@ int lua_scan_begin(struct runtime_files *files, pid_t pid, struct lua_scan_job *
     struct lua_scan_job *job = calloc(1, sizeof(*job));
     if (!job)
         return error_no_memory(err);
+    job->finder.pagemap = -1;
     if (process_maps_read(pid, &maps, err) < 0) {
         free(job);
         return -1;
@@ -278,7 +415,7 @@ int lua_scan_begin(struct runtime_files *files, pid_t pid, struct lua_scan_job *
     if (!failed && job->blobs.nr)
         failed = process_memory_open(pid, &job->memory, err);
     if (!failed && job->blobs.nr)
-        failed = find_ranges(&job->ranges, pid, &maps, err);
+        failed = begin_ranges(job, pid, &maps, err);
     process_maps_free(&maps);
     if (failed) {
         lua_scan_end(job);
@@ -293,22 +430,26 @@ void lua_scan_end(struct lua_scan_job *job)
     if (!job)
         return;
     process_memory_close(job->memory);
+    finder_close(&job->finder);
     vec_free(&job->blobs);
+    vec_free(&job->mappings);
     vec_free(&job->ranges);
     vec_free(&job->found);
     free(job);
 }
 
-int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *ret,
-                  struct error *err)
+/* Returns whether anything is left to look at or to search. */
+static bool is_left(const struct lua_scan_job *job)
+{
+    return job->at < job->ranges.nr || job->finder.at < job->finder.end ||
+           job->mapping < job->mappings.nr;
+}
+
+static int search(struct lua_scan_job *job, size_t from, lua_scan_vm_list *ret, struct error *err)
 {
     const struct memory_layer layer = process_memory_layer(job->memory);
     const struct memory m = {.layers = &layer, .nr_layers = 1};
-    size_t from = job->at, known = job->found.nr;
-    for (uint64_t bytes = 0; job->at < job->ranges.nr && bytes < budget; job->at++)
-        bytes += job->ranges.at[job->at].end - job->ranges.at[job->at].start;
-    if (job->at == from)
-        return job->at < job->ranges.nr;
+    size_t known = job->found.nr;
     if (luajit_vms_find(&m, job->ranges.at + from, job->at - from, job->blobs.at, job->blobs.nr,
                         &job->found, err) < 0)
         return -1;
@@ -317,7 +458,29 @@ int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *r
         if (!vec_push(ret, (struct lua_scan_vm){*vm, lua_scan_main_state(&m, vm)}))
             return error_no_memory(err);
     }
-    return job->at < job->ranges.nr;
+    return 0;
+}
+
+int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *ret,
+                  struct error *err)
+{
+    for (uint64_t spent = 0; spent < budget && is_left(job);) {
+        int64_t cost = job->at == job->ranges.nr ? find_more(job, budget - spent) : 0;
+        if (cost < 0)
+            return error_no_memory(err);
+        spent += (uint64_t)cost;
+        size_t from = job->at;
+        for (; job->at < job->ranges.nr && spent < budget; job->at++)
+            spent += job->ranges.at[job->at].end - job->ranges.at[job->at].start;
+        if (job->at > from && search(job, from, ret, err) < 0)
+            return -1;
+    }
+    return is_left(job);
+}
+
+uint64_t lua_scan_left_out(const struct lua_scan_job *job)
+{
+    return job->left_out;
 }
 
 int lua_scan_process(struct runtime_files *files, pid_t pid, lua_scan_vm_list *ret,

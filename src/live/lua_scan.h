@@ -79,6 +79,8 @@ int lua_scan_begin(struct runtime_files *files, pid_t pid, struct lua_scan_job *
 int lua_scan_step(struct lua_scan_job *job, uint64_t budget, lua_scan_vm_list *ret,
                   struct error *err);
 void lua_scan_end(struct lua_scan_job *job);
+/* Returns the bytes of mappings that are too large to be searched, before Linux 6.7. */
+uint64_t lua_scan_left_out(const struct lua_scan_job *job);
 
 /* Do the whole search in one call. */
 int lua_scan_process(struct runtime_files *files, pid_t pid, lua_scan_vm_list *ret,

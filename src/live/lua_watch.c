@@ -268,6 +268,7 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
         t->next_scan = now;
         return changed;
     }
+    t->stats.left_out = lua_scan_left_out(t->job);
     lua_scan_end(t->job);
     t->job = NULL;
     bool searched = is_search_urgent(t, now);

@@ -68,6 +68,7 @@ void lua_watch_rewrite(struct lua_watch *t);
 
 struct lua_watch_stats {
     uint64_t walks, scans;
+    uint64_t left_out; /* bytes of mappings that are too large to be searched */
     struct object_log_stats log;
 };
 struct lua_watch_stats lua_watch_stats(const struct lua_watch *t);

@@ -165,6 +165,7 @@ static void add_log(struct process_watch_stats *s, const struct lua_watch *t)
     s->vms += nr;
     s->walks += of.walks;
     s->scans += of.scans;
+    s->left_out += of.left_out;
     s->log_bytes += of.log.bytes;
     s->log_contents += of.log.written;
     s->log_marks += of.log.marks;
@@ -254,9 +255,11 @@ static void tell_vms(struct process_watch *watch, const struct lua_watch *t)
         return;
     watch->said_full = true;
     if (!failed)
-        snprintf(err.text, sizeof(err.text),
-                 "process %d has %zu Lua VMs; samples of %zu of them have no vmstacks",
-                 lua_watch_pid(t), of.nr, over);
+        snprintf(
+            err.text, sizeof(err.text),
+            "process %d has %zu Lua VMs; %zu of them are found by the sample's registers only, so "
+            "some of their samples may have no vmstacks",
+            lua_watch_pid(t), of.nr, over);
     say(watch, false, err.text);
 }
 
@@ -366,8 +369,9 @@ static int wire_copier(struct process_watch *watch, const struct capture_plan *p
         if (copier_open_cpu(watch->copier, r->cpu, r->fd, attr, err) < 0)
             return -1;
     }
-    for (size_t i = 0; i < plan->nr_sampling_fds; i++) {
-        if (copier_attach(watch->copier, plan->sampling_fds[i], err) < 0)
+    for (size_t i = 0; i < plan->nr_sampling; i++) {
+        const struct capture_sampling *s = &plan->sampling[i];
+        if (copier_attach(watch->copier, s->fd, s->attr, err) < 0)
             return -1;
     }
     return 0;
@@ -894,6 +898,13 @@ static void say_log(struct process_watch *watch)
                  "%llu contents of VM memory were not logged, because the log was full (--max-log)",
                  (unsigned long long)s.unwritten);
         say(watch, false, line);
+    }
+    if (s.left_out) {
+        snprintf(line, sizeof(line),
+                 "%llu GiB of very large mappings were not searched for Lua VMs (Linux before 6.7 "
+                 "cannot skip what was never written)",
+                 (unsigned long long)(s.left_out >> 30));
+        say(watch, true, line);
     }
     if (!s.refused)
         return;

@@ -47,6 +47,7 @@ struct process_watch_stats {
     uint64_t vms;
     uint64_t walks; /* live walks of samples */
     uint64_t scans;
+    uint64_t left_out; /* bytes of mappings that were not searched for VMs */
     uint64_t log_bytes, log_contents, log_marks;
     uint64_t refused;   /* objects beyond the log's limits */
     uint64_t unwritten; /* contents beyond max_log */

@@ -35,6 +35,8 @@
 
 #ifdef VMSTACK_BTF
 int vmstack_task(struct bpf_perf_event_data *ctx);
+int vmstack_trace(void *ctx);
+int vmstack_probe(void *ctx);
 #else
 int vmstack_plain(struct bpf_perf_event_data *ctx);
 #endif
@@ -1241,8 +1243,7 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
     return reason;
 }
 
-static __always_inline void emit(struct bpf_perf_event_data *ctx, struct scratch *s,
-                                 const struct vmstack_process *p,
+static __always_inline void emit(void *ctx, struct scratch *s, const struct vmstack_process *p,
                                  const struct vmstack_lua_process *lua, const struct here *h)
 {
     uint64_t now = bpf_ktime_get_ns();
@@ -1276,7 +1277,7 @@ static __always_inline const struct vmstack_lua_process *lua_process_of(struct h
     return bpf_map_lookup_elem(&lua_processes, &h->lua_process);
 }
 
-static __always_inline void run(struct bpf_perf_event_data *ctx, struct here *h)
+static __always_inline void run(void *ctx, struct here *h)
 {
     h->process = h->pid;
     const struct vmstack_process *p = bpf_map_lookup_elem(&processes, &h->process);
@@ -1423,6 +1424,35 @@ int vmstack_task(struct bpf_perf_event_data *ctx)
         h.parent = BPF_CORE_READ(task, real_parent, tgid);
     run(ctx, &h);
     return 1;
+}
+
+/* Events that are no interrupts: tracepoints, and probes. Their program runs at each hit on the
+ * machine, before the events that sample it, in the task's own context; it returns 1, so all of
+ * them are sampled. The user's registers are those that the task entered the kernel with, which is
+ * what the sample has, too. */
+static __always_inline int at_event(void *ctx)
+{
+    struct here h = {0};
+    const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+    if (who(&h) || !BPF_CORE_READ(task, mm) || kernel_mode(task, &h))
+        return 1;
+    h.end = stack_end(task, h.sp);
+    if (!config.pidns_ino)
+        h.parent = BPF_CORE_READ(task, real_parent, tgid);
+    run(ctx, &h);
+    return 1;
+}
+
+SEC("tracepoint")
+int vmstack_trace(void *ctx)
+{
+    return at_event(ctx);
+}
+
+SEC("kprobe")
+int vmstack_probe(void *ctx)
+{
+    return at_event(ctx);
 }
 
 #else

@@ -450,19 +450,13 @@ static int compare_ids(const void *a, const void *b)
 
 static int events_index(struct events *e, struct error *err)
 {
-    size_t all = 0;
     if (e->ids.nr)
         qsort(e->ids.at, e->ids.nr, sizeof(*e->ids.at), compare_ids);
-    for (size_t i = 0; i < e->nr; i++)
-        all += e->at[i].samples ? e->at[i].nr_fds : 0;
-    e->sampling_fds = malloc((all + 1) * sizeof(*e->sampling_fds));
-    if (!e->sampling_fds)
-        return error_no_memory(err);
     for (size_t i = 0; i < e->nr; i++) {
-        if (!e->at[i].samples)
-            continue;
-        memcpy(e->sampling_fds + e->nr_sampling_fds, e->at[i].fds, e->at[i].nr_fds * sizeof(int));
-        e->nr_sampling_fds += e->at[i].nr_fds;
+        const struct open_event *o = &e->at[i];
+        for (size_t k = 0; o->samples && k < o->nr_fds; k++)
+            if (!vec_push(&e->sampling, (struct capture_sampling){o->fds[k], &o->pub.attr}))
+                return error_no_memory(err);
     }
     return 0;
 }
@@ -597,7 +591,7 @@ void events_close(struct events *e)
         perf_evlist__set_maps(e->list, NULL, NULL);
     perf_evlist__delete(e->list); /* also closes the descriptors */
     free(e->at);
-    free(e->sampling_fds);
+    vec_free(&e->sampling);
     vec_free(&e->rings);
     vec_free(&e->ids);
     *e = (struct events){0};

@@ -42,8 +42,7 @@ struct events {
     VEC(struct capture_ring) rings;
     struct ring *ring; /* [rings.nr], mapped */
     int *ring_fds;     /* descriptors that write into each ring, ordered by cpu */
-    int *sampling_fds;
-    size_t nr_sampling_fds;
+    VEC(struct capture_sampling) sampling;
     VEC(struct id_event) ids; /* sorted by id */
     size_t nr_cpus, nr_tasks;
     uint64_t ring_bytes;  /* size of each ring, without its first page */

@@ -191,8 +191,8 @@ static int tell_hooks(struct capture *c, struct error *err)
     }
     c->plan = (struct capture_plan){.rings = c->events.rings.at,
                                     .nr_rings = c->events.rings.nr,
-                                    .sampling_fds = c->events.sampling_fds,
-                                    .nr_sampling_fds = c->events.nr_sampling_fds,
+                                    .sampling = c->events.sampling.at,
+                                    .nr_sampling = c->events.sampling.nr,
                                     .events = c->all.at,
                                     .nr_events = c->events.nr,
                                     .use_clockid = c->o->use_clockid,

@@ -33,6 +33,12 @@ struct capture_ring {
     int fd;
 };
 
+/* One sampling event, as opened for a cpu or a task. */
+struct capture_sampling {
+    int fd;
+    const struct perf_event_attr *attr;
+};
+
 typedef VEC(struct perfdata_event) perfdata_event_vec;
 
 /* The fields that every sample_type of a capture has. No other of its fields are in the trailer of
@@ -45,8 +51,8 @@ typedef VEC(struct perfdata_event) perfdata_event_vec;
 struct capture_plan {
     const struct capture_ring *rings; /* one for each recorded cpu */
     size_t nr_rings;
-    const int *sampling_fds; /* of every sampling event: each cpu and task */
-    size_t nr_sampling_fds;
+    const struct capture_sampling *sampling; /* every sampling event: each cpu and task */
+    size_t nr_sampling;
     const struct perfdata_event *events;
     size_t nr_events;
     /* Samples use `clockid`; false: the scheduler's clock, which user space cannot read. */

@@ -133,7 +133,7 @@ static void live_begin(struct live *l, const char *lua, const char *program)
         assert_true(l->pages[l->nr] != MAP_FAILED);
         l->nr++;
         if (copier_open_cpu(l->copier, cpu, fd, &attr, &err) < 0 ||
-            copier_attach(l->copier, fd, &err) < 0)
+            copier_attach(l->copier, fd, &a, &err) < 0)
             fail_msg("%s", err.text);
     }
 }
