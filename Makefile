@@ -141,6 +141,11 @@ check-kernels: deps all
 check-steps: deps $(B)/tests/test_code_steps
 	tests/steps/run $(B)/tests/test_code_steps
 
+# Hours of an unattended recording beside processes that are born and die: make soak MINUTES=n.
+MINUTES ?= 60
+soak: deps all
+	tests/soak $(MINUTES) $(B)/ljperf
+
 asan:
 	$(MAKE) VARIANT=clang-asan all tests
 
@@ -219,5 +224,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps check check-kernels check-steps tests asan fuzz fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
+.PHONY: all libs deps check check-kernels check-steps soak tests asan fuzz fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
 .SECONDARY:

@@ -13,12 +13,12 @@
  */
 #include "jitdump/jitcode.h"
 
+#include "base/file_map.h"
+#include "base/other_file.h"
 #include "base/sort.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -437,7 +437,7 @@ void jitcode_free(struct jitcode *code)
     vec_free(&code->pieces);
     jit_lua_free(code->lua);
     if (code->map)
-        munmap(code->map, code->map_size);
+        file_unmap(code->map, code->map_size);
     free(code);
 }
 
@@ -503,21 +503,20 @@ void jitcode_time_range(const struct jitcode *code, uint64_t *first, uint64_t *l
     *last = code->last;
 }
 
-/* Paths come from a recording. A file that is not regular is closed at once (reading a FIFO would
- * block). */
-int jit_file_map(const char *path, void **bytes, size_t *size, struct error *err)
+int jit_file_open(const char *path, struct error *err)
+{
+    int fd = other_file_open(path);
+    if (fd < 0 && errno == ENOTSUP)
+        return error_set(err, ERROR_FORMAT, "%s: this is not a regular file", path);
+    return fd < 0 ? error_system(err, errno, "%s", path) : fd;
+}
+
+int jit_file_map(int fd, const char *path, void **bytes, size_t *size, struct error *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    if (fstat(fd, &st) < 0)
         return error_system(err, errno, "%s", path);
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return error_set(err, ERROR_FORMAT, "%s: this is not a regular file", path);
-    }
     *size = (size_t)st.st_size;
-    *bytes = *size ? mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    int failed = *bytes == MAP_FAILED ? errno : 0;
-    close(fd);
-    return failed ? error_system(err, failed, "%s", path) : 0;
+    *bytes = *size ? file_map(fd, *size) : NULL;
+    return *size && !*bytes ? error_system(err, errno, "%s", path) : 0;
 }

@@ -89,7 +89,9 @@ const void *jit_lua_take(struct jitcode *code, uint64_t index);
 int jit_lua_index(struct jitcode *code, struct error *err);
 void jit_lua_free(struct jit_lua *lua);
 
-/* Map a regular file for reading. */
-int jit_file_map(const char *path, void **bytes, size_t *size, struct error *err);
+/* Open a regular file for reading. Returns a descriptor that the caller closes, or -1. */
+int jit_file_open(const char *path, struct error *err);
+/* Map an open file, called `path` in messages; NULL: it is empty. Given back by file_unmap(). */
+int jit_file_map(int fd, const char *path, void **bytes, size_t *size, struct error *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include "jitdump/jitcode.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 enum {
     MAGIC = 0x4A695444,
@@ -239,11 +240,21 @@ static int read_header(struct reader *r, struct cursor *c, struct error *err)
 int jitdump_load(const char *path, const struct jitdump_options *options, struct jitcode **ret,
                  struct error *err)
 {
+    int fd = jit_file_open(path, err);
+    int failed = fd < 0 ? -1 : jitdump_read(fd, path, options, ret, err);
+    if (fd >= 0)
+        close(fd);
+    return failed;
+}
+
+int jitdump_read(int fd, const char *path, const struct jitdump_options *options,
+                 struct jitcode **ret, struct error *err)
+{
     static const struct jitdump_options defaults;
     struct jitcode *code = jitcode_create();
     if (!code)
         return error_no_memory(err);
-    if (jit_file_map(path, &code->map, &code->map_size, err) < 0) {
+    if (jit_file_map(fd, path, &code->map, &code->map_size, err) < 0) {
         code->map = NULL;
         jitcode_free(code);
         return -1;

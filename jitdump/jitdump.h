@@ -49,11 +49,15 @@ struct jit_loss {
     uint64_t records_bad, records_unknown, bytes_cut;
 };
 
-/* Read a jitdump. An incomplete end (the writer is still running) is counted, but is no error. */
+/* Read a jitdump. An incomplete end (the writer is still running) is counted, but is no error.
+ * jitdump_read() and perfmap_read() read an open file, which the caller closes. */
 int jitdump_load(const char *path, const struct jitdump_options *options, struct jitcode **ret,
                  struct error *err);
+int jitdump_read(int fd, const char *path, const struct jitdump_options *options,
+                 struct jitcode **ret, struct error *err);
 /* Read a perf-PID.map; later lines win over earlier ones. */
 int perfmap_load(const char *path, struct jitcode **ret, struct error *err);
+int perfmap_read(int fd, const char *path, struct jitcode **ret, struct error *err);
 void jitcode_free(struct jitcode *code);
 
 /* Returns the pid in the dump's header (in the target's own pid namespace); 0 for maps. */

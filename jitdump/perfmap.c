@@ -9,9 +9,10 @@
  * somewhere are kept.
  */
 #include "jitdump/jitcode.h"
+#include "base/file_map.h"
 
 #include <string.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 /* Read a hexadecimal number and the blanks behind it. */
 static bool parse_hex(const char **at, const char *end, uint64_t *ret)
@@ -84,6 +85,16 @@ static int read_lines(struct jitcode *code, const char *at, const char *end, str
     return 0;
 }
 
+/* Most lines of a perf map are functions. Another file with a map's name is somebody else's text.
+ */
+static int not_a_map(const struct jitcode *code, const char *path, struct error *err)
+{
+    if (code->loss.records_bad <= code->functions.nr)
+        return 0;
+    return error_set(err, ERROR_FORMAT, "%s: this is no perf map: most lines are no functions",
+                     path);
+}
+
 static size_t name_size(const char *name, const char *end)
 {
     size_t size = (size_t)(line_end(name, end) - name);
@@ -128,20 +139,29 @@ static int keep_names(struct jitcode *code, const char *end, struct error *err)
 
 int perfmap_load(const char *path, struct jitcode **ret, struct error *err)
 {
+    int fd = jit_file_open(path, err);
+    int failed = fd < 0 ? -1 : perfmap_read(fd, path, ret, err);
+    if (fd >= 0)
+        close(fd);
+    return failed;
+}
+
+int perfmap_read(int fd, const char *path, struct jitcode **ret, struct error *err)
+{
     struct jitcode *code = jitcode_create();
     void *bytes = NULL;
     size_t size = 0;
-    if (!code || jit_file_map(path, &bytes, &size, err) < 0) {
+    if (!code || jit_file_map(fd, path, &bytes, &size, err) < 0) {
         int failed = code ? -1 : error_no_memory(err);
         jitcode_free(code);
         return failed;
     }
     const char *text = bytes ? bytes : "";
     code->timeless = true;
-    int failed = read_lines(code, text, text + size, err) < 0 ||
+    int failed = read_lines(code, text, text + size, err) < 0 || not_a_map(code, path, err) ||
                  jitcode_index_build(code, err) < 0 || keep_names(code, text + size, err) < 0;
     if (bytes)
-        munmap(bytes, size);
+        file_unmap(bytes, size);
     if (failed) {
         jitcode_free(code);
         return -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Opens a recording: detects its form, reads the header and finds the record streams. */
 #include "perfdata/perfdata_internal.h"
+#include "base/file_map.h"
 #include "base/threads.h"
 
 #include <ctype.h>
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -244,8 +244,8 @@ static int form_read(struct perfdata *pd, struct stream *s, struct error *err)
 static int map_file(struct perfdata *pd, struct stream *s, int fd, uint64_t size, struct error *err)
 {
     (void)pd;
-    void *map = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    if (map == MAP_FAILED)
+    void *map = size ? file_map(fd, size) : NULL;
+    if (size && !map)
         return error_system(err, errno, "%s: cannot be mapped", s->path);
     s->map = map ? map : (const uint8_t *)"";
     s->map_size = size;
@@ -338,16 +338,16 @@ static int directory_list(const char *path, numbers *ret, struct error *err)
 /* Open without updating the file's access time, if the system lets us (it does for our own files).
  * The update would be checked in each of some ten thousand reads (skim.c), and took a twentieth of
  * their time. */
-static int open_quietly(const char *path)
+static int open_quietly(const char *path, int flags)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOATIME);
-    return fd < 0 && errno == EPERM ? open(path, O_RDONLY | O_CLOEXEC) : fd;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOATIME | flags);
+    return fd < 0 && errno == EPERM ? open(path, O_RDONLY | O_CLOEXEC | flags) : fd;
 }
 
 static int map_path(struct perfdata *pd, const char *path, struct error *err)
 {
     struct stat st;
-    int fd = open_quietly(path);
+    int fd = open_quietly(path, O_NONBLOCK); /* a FIFO has no place in a folder of parts */
     if (fd < 0 || fstat(fd, &st) < 0) {
         int e = errno;
         if (fd >= 0)
@@ -503,7 +503,7 @@ int perfdata_open(const char *path, const struct perfdata_options *options, stru
         return opened(pd, error_system(err, errno, "%s", path), ret, err);
     if (S_ISDIR(st.st_mode))
         return opened(pd, directory_read_in(pd, err), ret, err);
-    int fd = open_quietly(path);
+    int fd = open_quietly(path, 0);
     if (fd < 0)
         return opened(pd, error_system(err, errno, "%s", path), ret, err);
     return opened(pd, descriptor_read(pd, fd, err), ret, err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Reads the records of a file's data section, a pipe or a data.N one after the other, unchanged. */
 #include "perfdata/perfdata_internal.h"
+#include "base/file_map.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
@@ -275,7 +275,7 @@ void stream_close(struct stream *s)
     free(s->in.bytes);
     free(s->path);
     if (s->map_owned)
-        munmap((void *)s->map, s->map_size);
+        file_unmap((void *)s->map, s->map_size);
     if (s->fd > STDIN_FILENO)
         close(s->fd);
 }

@@ -9,11 +9,12 @@
  * uncompressed, in their place.
  */
 #include "perfdata/perfdata_internal.h"
+#include "base/private_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -339,23 +340,33 @@ static int writer_start(struct perfdata_writer *w, struct error *err)
     return w->options.pipe ? pipe_start(w, err) : file_start(w, err);
 }
 
+static int not_seekable(const struct perfdata_writer *w, struct error *err)
+{
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "%s: this is not a regular file; only the pipe form can be written there",
+                     w->path);
+}
+
 static int writer_open(struct perfdata_writer *w, struct error *err)
 {
-    /* The file is private: stack copies may hold any data of the program. */
-    int fd = strcmp(w->path, "-") == 0
-                 ? dup(STDOUT_FILENO)
-                 : open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    struct stat st;
+    /* opening a FIFO would wait for a reader */
+    if (!w->options.pipe && stat(w->path, &st) == 0 && S_ISFIFO(st.st_mode))
+        return not_seekable(w, err);
+    int fd = strcmp(w->path, "-") == 0 ? dup(STDOUT_FILENO) : private_file_create(w->path);
     w->out = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!w->out) {
         int why = errno;
         if (fd >= 0)
             close(fd);
-        return error_system(err, why, "%s", w->path);
+        return why == EPERM ? error_set(err, ERROR_SYSTEM,
+                                        "%s: this file belongs to another user, who could read the "
+                                        "recording; remove it, or give another name",
+                                        w->path)
+                            : error_system(err, why, "%s", w->path);
     }
     if (!w->options.pipe && fseeko(w->out, 0, SEEK_CUR) < 0)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "%s: this is not a regular file; only the pipe form can be written there",
-                         w->path);
+        return not_seekable(w, err);
     w->buffer = malloc(BUFFER);
     if (w->buffer)
         setvbuf(w->out, w->buffer, _IOFBF, BUFFER);

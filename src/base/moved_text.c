@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "base/moved_text.h"
 
-#include "base/proc.h"
+#include "base/other_file.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -27,22 +25,6 @@ static bool is_in_hole(const struct process_maps *maps, size_t index)
     return (!m->path[0] || strncmp(m->path, "[anon:", 6) == 0) && m->prot & PROT_EXEC &&
            before->path[0] == '/' && process_map_same_file(before, behind) &&
            behind->start - before->start == behind->pgoff - before->pgoff;
-}
-
-/* Open the file of a mapping. Returns -1 if it cannot be found by now. */
-static int open_file(pid_t pid, const struct process_map *m)
-{
-    char path[96];
-    struct stat st;
-    snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, m->start,
-             m->end);
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0)
-        fd = proc_open_in_root((uint32_t)pid, m->path);
-    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m->inode))
-        return fd;
-    close(fd);
-    return -1;
 }
 
 /* Read all of it, or fail. */
@@ -89,7 +71,7 @@ static bool compared_open(pid_t pid, const struct process_map *of_file, uint64_t
     c->left = left;
     snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
     c->memory = open(path, O_RDONLY | O_CLOEXEC);
-    c->file = c->memory >= 0 ? open_file(pid, of_file) : -1;
+    c->file = c->memory >= 0 ? other_file_open_mapped(pid, of_file, NULL) : -1;
     if (c->file < 0)
         compared_close(c);
     return c->file >= 0;

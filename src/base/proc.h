@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What /proc says of a live process: its namespaces, and its files as it sees them. */
+/* What /proc says of a live process: its namespaces. */
 #ifndef BASE_PROC_H
 #define BASE_PROC_H
 
@@ -17,11 +17,5 @@ bool proc_is_apart(uint32_t pid, const char *which);
 /* Returns whether the process has another root directory than we have (chroot). Returns false if
  * it is gone. */
 bool proc_has_own_root(uint32_t pid);
-
-/* Open a plain file for reading at an absolute path as the process sees it, or as /proc/PID/maps
- * tells us of a file below another root. No link in the path
- * leads out of the process's root, and none of the kernel's own links is followed. Returns -1 if
- * there is none, or on Linux before 5.6. */
-int proc_open_in_root(uint32_t pid, const char *path);
 
 #endif

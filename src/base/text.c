@@ -119,6 +119,20 @@ void text_printf(struct text *t, const char *fmt, ...)
     }
 }
 
+/* Characters that change how a terminal or a page shows others, or that nobody sees: controls (C1),
+ * marks and overrides of the direction, separators of lines, characters without width, tags. */
+static bool is_invisible(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200f}, {0x2028, 0x202e},
+                  {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    return false;
+}
+
 unsigned text_utf8_size(const unsigned char *s)
 {
     unsigned size = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
@@ -129,8 +143,9 @@ unsigned text_utf8_size(const unsigned char *s)
         code = code << 6 | (s[i] & 0x3f);
     }
     static const uint32_t least[] = {0, 0x20, 0x80, 0x800, 0x10000};
-    bool allowed = size && code >= least[size] && code <= 0x10ffff && code != 0x7f &&
-                   (code < 0xd800 || code > 0xdfff) && code != 0xfffe && code != 0xffff;
+    bool allowed = size && code >= least[size] && code <= 0x10ffff &&
+                   (code < 0xd800 || code > 0xdfff) && code != 0xfffe && code != 0xffff &&
+                   (code < 0x7f || !is_invisible(code));
     return allowed ? size : 0;
 }
 

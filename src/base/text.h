@@ -62,7 +62,8 @@ void text_dec_zeros(struct text *t, uint64_t value, unsigned digits);
 void text_hundredths(struct text *t, double value, unsigned width);
 
 /* Returns the size in bytes of the UTF-8 sequence at `s` (NUL-terminated text) if XML and JSON may
- * hold it; 0: the sequence is not valid, or is a control character. */
+ * hold it and people see it; 0: the sequence is not valid, or is a control character, an override
+ * of the direction, or another character that cannot be seen. */
 unsigned text_utf8_size(const unsigned char *s);
 /* Add `s` as valid UTF-8 without control characters; every other byte becomes %XX. */
 void text_clean(struct text *t, const char *s);

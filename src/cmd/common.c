@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -225,6 +226,15 @@ const struct option_row common_rows[] = {
     {0},
 };
 
+/* Opening a FIFO waits until another program opens its other end. */
+static void say_fifo(const char *input)
+{
+    struct stat st;
+    if (input && stat(input, &st) == 0 && S_ISFIFO(st.st_mode))
+        fprintf(stderr, "ljperf: %s is a FIFO: waiting for the program that writes into it\n",
+                input);
+}
+
 int common_parse(struct common *c, const struct option_set *set, void *own, int argc, char **argv)
 {
     struct replay_options *o = &c->replay;
@@ -238,6 +248,8 @@ int common_parse(struct common *c, const struct option_set *set, void *own, int 
     o->nr_snapshots = c->snapshots.nr;
     if (c->quiet)
         o->progress = NULL;
+    else if (status < 0)
+        say_fifo(o->input);
     return status;
 }
 

@@ -260,6 +260,12 @@ void dso_note_problem(struct dso *dso, const char *why)
 
 const char *dso_problem(const struct dso *dso)
 {
+    const struct elf_image *image = dso_opened(dso, DSO_PART_IMAGE, 0);
+    if (image && elf_image_was_cut(image))
+        dso_set_problem(dso_entry(dso),
+                        "%s: somebody cut the file short while it was read; what it says may be "
+                        "wrong",
+                        image->path);
     return atomic_load(&dso_entry(dso)->problem);
 }
 

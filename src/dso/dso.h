@@ -57,9 +57,9 @@ struct dso *dsos_get(struct dsos *all, enum dso_kind kind, const char *name,
 /* Like dsos_get(), for one of several files of this name when it is not known which of them has the
  * build id that is recorded for the name. Returns a dso that has no build id and never gets one. */
 struct dso *dsos_get_apart(struct dsos *all, enum dso_kind kind, const char *name, uint32_t root);
-/* Copy the file at `path`, which has this build id, into perf's build-id cache (~/.debug), for the
- * time when it is gone from its place. Returns whether the cache has it now. */
-bool dso_keep_copy(const char *path, const struct build_id *id);
+/* Copy an open file, which has this build id, into perf's build-id cache (~/.debug), for the time
+ * when it is gone from its place. Returns whether the cache has it now. */
+bool dso_keep_copy(int from, const struct build_id *id);
 /* Say where a live process has the file of a dso whose name is " (deleted)":
  * /proc/PID/map_files/... . Only the first call before the file is looked for counts. */
 void dso_add_path(struct dso *dso, const char *path);

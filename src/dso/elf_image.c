@@ -2,24 +2,31 @@
 /* One ELF file: mapped, its headers read and checked once, its sections returned and inflated. */
 #include "dso/elf_image.h"
 #include "base/cursor.h"
+#include "base/file_map.h"
+#include "base/other_file.h"
 #include "dso/notes.h"
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #ifdef HAVE_LIBDEFLATE
 #include <libdeflate.h>
 #endif
 #include <lzma.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
-/* No compressor in use expands further; a section with a larger ratio is damaged. */
-enum { MAX_RATIO = 1100 };
+/* What files really have is far less. Whoever writes a file's headers must not choose how much
+ * memory and time they cost. */
+enum {
+    SECTIONS_MAX = 1 << 16,
+    SECTION_NAME_MAX = 256, /* bytes, with the NUL */
+    NOTES_MAX = 4 << 20,    /* bytes of notes that are searched for a build id */
+    MAX_RATIO = 1100,       /* no compressor in use expands further */
+};
+static const uint64_t INFLATED_MAX = UINT64_C(1) << 32; /* bytes of one section; DWARF32's limit */
 
 static struct cursor cursor_at(const struct elf_image *e, uint64_t offset, const char *what)
 {
@@ -135,7 +142,8 @@ static const char *section_name(const struct elf_image *e, const struct elf_shdr
         offset >= names->size)
         return "";
     const char *s = (const char *)e->bytes + names->offset + offset;
-    return memchr(s, 0, names->size - offset) ? s : "";
+    uint64_t left = names->size - offset;
+    return memchr(s, 0, left < SECTION_NAME_MAX ? left : SECTION_NAME_MAX) ? s : "";
 }
 
 static int read_sections(struct elf_image *e, const struct file_header *h)
@@ -143,7 +151,7 @@ static int read_sections(struct elf_image *e, const struct file_header *h)
     struct elf_tables *t = e->tables;
     uint64_t nr =
         h->shentsize >= (e->is64 ? 64 : 40) ? fitting(e, h->shoff, h->shnum, h->shentsize) : 0;
-    if (nr > UINT32_MAX / 2)
+    if (nr > SECTIONS_MAX)
         nr = 0;
     t->sections = calloc(nr + 1, sizeof(*t->sections));
     t->inflated = calloc(nr + 1, sizeof(*t->inflated));
@@ -198,10 +206,14 @@ bool build_id_equal(const struct build_id *a, const struct build_id *b)
     return true;
 }
 
-static bool find_build_id_note(struct elf_image *e, uint64_t offset, uint64_t size)
+/* `left`: bytes of notes that may still be searched. */
+static bool find_build_id_note(struct elf_image *e, uint64_t offset, uint64_t size, uint64_t *left)
 {
-    return in_file(e, offset, size) &&
-           notes_build_id(cursor_make(e->bytes + offset, size, e->swapped, e->path, "note", offset),
+    if (!in_file(e, offset, size))
+        return false;
+    size = size < *left ? size : *left;
+    *left -= size;
+    return notes_build_id(cursor_make(e->bytes + offset, size, e->swapped, e->path, "note", offset),
                           &e->build_id);
 }
 
@@ -209,13 +221,14 @@ static bool find_build_id_note(struct elf_image *e, uint64_t offset, uint64_t si
 static void read_build_id(struct elf_image *e)
 {
     const struct elf_tables *t = e->tables;
+    uint64_t left = NOTES_MAX;
     for (uint32_t i = 0; i < t->nr_sections; i++)
         if (t->sections[i].type == SHT_NOTE &&
-            find_build_id_note(e, t->sections[i].offset, t->sections[i].size))
+            find_build_id_note(e, t->sections[i].offset, t->sections[i].size, &left))
             return;
     for (uint32_t i = 0; i < t->nr_segments; i++)
         if (t->segments[i].type == PT_NOTE &&
-            find_build_id_note(e, t->segments[i].offset, t->segments[i].filesz))
+            find_build_id_note(e, t->segments[i].offset, t->segments[i].filesz, &left))
             return;
 }
 
@@ -224,7 +237,7 @@ static void read_build_id(struct elf_image *e)
 static void release_bytes(uint8_t *bytes, size_t size, bool mapped)
 {
     if (mapped)
-        munmap(bytes, size);
+        file_unmap(bytes, size);
     else
         free(bytes);
 }
@@ -263,26 +276,42 @@ static int image_make(const char *path, uint8_t *bytes, size_t size, bool mapped
 
 int elf_image_open(const char *path, struct elf_image **ret, struct error *err)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    int fd = other_file_open(path);
+    if (fd < 0 && errno != ENOTSUP)
         return error_system(err, errno, "%s", path);
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < EI_NIDENT) {
-        close(fd);
+    return elf_image_take(path, fd, ret, err);
+}
+
+int elf_image_take(const char *path, int fd, struct elf_image **ret, struct error *err)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) || st.st_size < EI_NIDENT) {
+        if (fd >= 0)
+            close(fd);
         return error_set(err, ERROR_FORMAT, "%s: this is not an ELF file", path);
     }
-    void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *bytes = file_map(fd, (size_t)st.st_size);
     int why = errno;
     close(fd);
-    if (bytes == MAP_FAILED)
+    if (!bytes)
         return error_system(err, why, "%s", path);
-    return image_make(path, bytes, (size_t)st.st_size, true, ret, err);
+    if (image_make(path, bytes, (size_t)st.st_size, true, ret, err) < 0)
+        return -1;
+    if (!elf_image_was_cut(*ret))
+        return 0;
+    elf_image_free(*ret);
+    return error_set(err, ERROR_FORMAT, "%s: it was cut short while it was read", path);
 }
 
 int elf_image_adopt(const char *path, uint8_t *bytes, size_t size, struct elf_image **ret,
                     struct error *err)
 {
     return image_make(path, bytes, size, false, ret, err);
+}
+
+bool elf_image_was_cut(const struct elf_image *image)
+{
+    return image->tables->mapped && file_map_was_cut(image->bytes);
 }
 
 void elf_image_free(struct elf_image *image)
@@ -357,7 +386,7 @@ static bool inflate_section(const struct elf_image *e, const struct elf_shdr *s,
         size = p ? load_u64(p, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) : 0;
     }
     size_t left = cursor_left(&c);
-    if (c.failed || size == 0 || size / MAX_RATIO > left)
+    if (c.failed || size == 0 || size / MAX_RATIO > left || size > INFLATED_MAX)
         return false;
     uint8_t *to = malloc(size);
     if (!to)

@@ -31,11 +31,16 @@ struct elf_tables {
 
 /* Map a regular file and read its headers. */
 int elf_image_open(const char *path, struct elf_image **ret, struct error *err);
+/* The same for a regular file that is open (base/other_file.h), and that is called `path` in
+ * messages. The descriptor is closed, on failure too; -1: there is no regular file. */
+int elf_image_take(const char *path, int fd, struct elf_image **ret, struct error *err);
 /* Like elf_image_open(), for malloced bytes in memory. The image owns the bytes from then on; they
  * are freed on failure too. */
 int elf_image_adopt(const char *path, uint8_t *bytes, size_t size, struct elf_image **ret,
                     struct error *err);
 void elf_image_free(struct elf_image *image);
+/* Did somebody cut the file short while it was read? What was read since may be zero. */
+bool elf_image_was_cut(const struct elf_image *image);
 
 /* Is there a section of that name with bytes in it? Decompresses nothing. */
 bool elf_image_has(const struct elf_image *image, const char *name);

@@ -4,14 +4,17 @@
  * under the process's root), perf's build-id cache, a debuginfod server. A file whose build id is
  * not the recorded one is another file: it is skipped and reported, unless forced.
  */
+#include "base/other_file.h"
 #include "base/text.h"
 #include "dso/dso_internal.h"
 #include "dso/notes.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/auxv.h>
 #include <sys/utsname.h>
@@ -94,16 +97,15 @@ static const char *why_another(const struct search *s, const char *path, const s
     return NULL;
 }
 
-/* Consider one candidate; frees `path`. */
-static void consider(struct search *s, char *path)
+/* Consider one candidate, which is open (-1: it is not there); frees `path`, closes `fd`. */
+static void consider_open(struct search *s, char *path, int fd)
 {
     struct elf_image *e = NULL;
     struct error err = {0};
-    if (!path || s->found)
+    if (fd < 0)
         goto out;
-    if (access(path, F_OK) != 0 || elf_image_open(path, &e, &err)) {
-        if (err.text[0])
-            dso_set_problem(s->d, "%s", err.text);
+    if (elf_image_take(path, fd, &e, &err)) {
+        dso_set_problem(s->d, "%s", err.text);
         goto out;
     }
     const char *why = why_another(s, path, e);
@@ -117,6 +119,24 @@ static void consider(struct search *s, char *path)
     }
 out:
     free(path);
+}
+
+/* The same for a file that is found by its path. */
+static void consider(struct search *s, char *path)
+{
+    int fd = path && !s->found ? other_file_open(path) : -1;
+    if (path && !s->found && fd < 0 && errno != ENOENT && errno != ENOTDIR)
+        dso_set_problem(s->d, "%s: %s", path,
+                        errno == ENOTSUP ? "this is not an ELF file" : strerror(errno));
+    consider_open(s, path, fd);
+}
+
+/* Consider the file that the process has at this path, in a mount namespace of its own. */
+static void consider_in_root(struct search *s, const char *name)
+{
+    uint32_t root = s->d->root;
+    char *path = path_make("/proc/%u/root%s", root, name);
+    consider_open(s, path, path && !s->found ? other_file_open_in_root((pid_t)root, name) : -1);
 }
 
 /* Returns the name without " (deleted)"; `deleted`: the name had it. The caller frees it. */
@@ -144,7 +164,7 @@ static void consider_paths(struct search *s)
         /* In another mount namespace, our file at that path is a stranger: try the process's
          * first. */
         if (d->root && !d->all->options.symfs)
-            consider(s, path_make("/proc/%u/root%s", d->root, name));
+            consider_in_root(s, name);
         consider(s, dso_symfs_path(d->all, name));
     } else if (!s->found) {
         dso_set_problem(

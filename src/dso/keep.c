@@ -32,8 +32,8 @@ static bool make_folders(char *path, size_t from)
 
 static bool copy_all(int from, int to, off_t size)
 {
-    while (size > 0) {
-        ssize_t n = sendfile(to, from, NULL, (size_t)size);
+    for (off_t at = 0; size > 0;) {
+        ssize_t n = sendfile(to, from, &at, (size_t)size);
         if (n <= 0)
             return false;
         size -= n;
@@ -58,7 +58,7 @@ static bool copy_file(int from, off_t size, const char *to)
     return ok;
 }
 
-bool dso_keep_copy(const char *path, const struct build_id *id)
+bool dso_keep_copy(int from, const struct build_id *id)
 {
     char to[PATH_MAX], hex[2 * BUILD_ID_MAX + 1];
     const char *home = getenv("HOME");
@@ -71,10 +71,6 @@ bool dso_keep_copy(const char *path, const struct build_id *id)
         return false;
     if (access(to, R_OK) == 0)
         return true;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool ok = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= KEEP_MAX &&
-              make_folders(to, strlen(home) + 1) && copy_file(fd, st.st_size, to);
-    if (fd >= 0)
-        close(fd);
-    return ok;
+    return fstat(from, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= KEEP_MAX &&
+           make_folders(to, strlen(home) + 1) && copy_file(from, st.st_size, to);
 }

@@ -2,6 +2,7 @@
 #include "live/code_watch.h"
 
 #include "base/moved_text.h"
+#include "base/other_file.h"
 #include "base/proc.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -128,7 +129,7 @@ static void open_file(const struct code_process *p, struct kept_file *file)
     char of[32];
     struct stat st, process;
     snprintf(of, sizeof(of), "/proc/%" PRIu32, p->pid);
-    int fd = file->path && file->fd < 0 ? proc_open_in_root(p->pid, file->path) : -1;
+    int fd = file->path && file->fd < 0 ? other_file_open_in_root((pid_t)p->pid, file->path) : -1;
     if (fd < 0)
         return;
     bool known = fstat(fd, &st) == 0 && stat(of, &process) == 0;

@@ -168,6 +168,7 @@ int reader_thread_start(struct reader_thread *a, struct error *err)
     if (a->running)
         return 0;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* base/file_map.h */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int why = pthread_create(&a->thread, NULL, run, a);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -3,6 +3,7 @@
 #include "live/runtime_files.h"
 
 #include "base/cursor.h"
+#include "base/other_file.h"
 #include "base/vec.h"
 #include "live/lua_scan.h"
 #include "dso/elf_image.h"
@@ -193,27 +194,18 @@ static void test_quickly(const struct elf_image *image, struct known_file *f)
     }
 }
 
-/* The path may lead to another file by now; returns false then. */
-static bool stat_map(pid_t pid, const struct process_map *map, struct stat *ret)
+/* What a file was when it was opened: its size, and when it was changed. */
+static uint64_t mtime_of(const struct stat *st)
 {
-    char path[4200];
-    snprintf(path, sizeof(path), "/proc/%d/root%s", pid, map->path);
-    return stat(path, ret) == 0 && ret->st_ino == map->inode;
+    return (uint64_t)st->st_mtim.tv_sec * 1000000000 + (uint64_t)st->st_mtim.tv_nsec;
 }
 
-/* Open the mapped file, whatever file its path leads to now. Returns NULL if it is no file that we
- * can use. */
-static struct elf_image *open_map(pid_t pid, const struct process_map *map)
+/* Read the file's headers; closes `fd`. Returns NULL if it is no file that we can use. */
+static struct elf_image *read_image(int fd, const struct process_map *map)
 {
-    char path[4200];
     struct elf_image *image;
-    snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
-    if (elf_image_open(path, &image, NULL) < 0) {
-        /* map_files needs a capability; the path is the second choice */
-        snprintf(path, sizeof(path), "/proc/%d/root%s", pid, map->path);
-        if (elf_image_open(path, &image, NULL) < 0)
-            return NULL;
-    }
+    if (elf_image_take(map->path, fd, &image, NULL) < 0)
+        return NULL;
     if (arch_by_elf(image->machine, image->is64) == arch_of_host() && arch_of_host() &&
         !image->swapped)
         return image;
@@ -221,11 +213,11 @@ static struct elf_image *open_map(pid_t pid, const struct process_map *map)
     return NULL;
 }
 
-/* Search the file, unless an earlier recording found nothing in it. */
-static int look_into(struct runtime_files *f, pid_t pid, const struct process_map *map,
+/* Search the file, unless an earlier recording found nothing in it. Closes `fd`. */
+static int look_into(struct runtime_files *f, int fd, const struct process_map *map,
                      struct known_file *ret, struct error *err)
 {
-    struct elf_image *image = open_map(pid, map);
+    struct elf_image *image = read_image(fd, map);
     int failed = 0;
     if (!image)
         return 0;
@@ -242,11 +234,6 @@ static int look_into(struct runtime_files *f, pid_t pid, const struct process_ma
     return failed;
 }
 
-static uint64_t mtime_of(const struct stat *st)
-{
-    return (uint64_t)st->st_mtim.tv_sec * 1000000000 + (uint64_t)st->st_mtim.tv_nsec;
-}
-
 int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_map *map,
                        struct runtime_file *ret, struct error *err)
 {
@@ -255,7 +242,7 @@ int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_
     struct known_file *k = find(f, &key);
     struct stat st = {0};
     *ret = (struct runtime_file){0};
-    bool there = stat_map(pid, map, &st);
+    bool there = other_file_stat_in_root(pid, map->path, &st) && st.st_ino == map->inode;
     if (k && (!there || (k->size == (uint64_t)st.st_size && k->mtime == mtime_of(&st)))) {
         *ret = k->holds;
         return 0;
@@ -263,8 +250,11 @@ int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_
     k = calloc(1, sizeof(*k));
     if (!k)
         return error_no_memory(err);
+    int fd = other_file_open_mapped(pid, map, NULL);
+    if (fd >= 0)
+        (void)fstat(fd, &st);
     *k = (struct known_file){.key = key, .size = (uint64_t)st.st_size, .mtime = mtime_of(&st)};
-    if (look_into(f, pid, map, k, err) < 0) {
+    if (look_into(f, fd, map, k, err) < 0) {
         file_free(k);
         return -1;
     }

@@ -3,13 +3,13 @@
  * event; perf writes this header before it begins. */
 #include "live/snapshot_perf.h"
 
+#include "base/other_file.h"
 #include "live/copier.h"
 #include "live/plain_lua.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <perf/cpumap.h>
 #include <poll.h>
@@ -59,7 +59,7 @@ static void try_output(struct snapshot_perf *p, const char *path)
 {
     static const struct perfdata_options options = {.unordered = true};
     char magic[8] = "";
-    int fd = p->output ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = p->output ? -1 : other_file_open(path);
     bool is = fd >= 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
               memcmp(magic, "PERFILE2", sizeof(magic)) == 0;
     if (fd >= 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Prints a function's source with weights. */
+#include "base/other_file.h"
 #include "output/annotate_internal.h"
 #include "output/output.h"
 
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     AROUND = 3, /* lines shown before and after a line with weight */
@@ -39,7 +41,10 @@ static bool read_source(struct source *s, const char *root, const char *slash, c
     struct stat st;
     if ((size_t)snprintf(s->path, sizeof(s->path), "%s%s%s", root, slash, file) >= sizeof(s->path))
         return false;
-    FILE *f = fopen(s->path, "re");
+    int fd = other_file_open(s->path);
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!f && fd >= 0)
+        close(fd);
     if (!f)
         return false;
     if (fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= FILE_MOST)

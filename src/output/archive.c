@@ -2,12 +2,15 @@
 #include "output/archive.h"
 
 #include "base/intern.h"
+#include "base/other_file.h"
 #include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- asking for everything ------------------------------------------------------------------ */
 
@@ -289,6 +292,28 @@ static int add_dso(struct archiver *a, struct dso *d, struct error *err)
     return add_parts(a, d, name, err);
 }
 
+/* Add the file that was loaded, and no other: whoever owns its folder may have put a link in its
+ * place. */
+static int add_jit_file(struct archiver *a, const struct session_jit_file *jit, struct error *err)
+{
+    struct stat st;
+    uint64_t size;
+    const char *name = member_name(a, jit->name);
+    int new = new_member(a, name, err);
+    if (new <= 0)
+        return new;
+    int fd = other_file_open(jit->path), failed = 0;
+    bool same =
+        fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == jit->device && st.st_ino == jit->inode;
+    if (!same)
+        say(a, jit->path, ": another file is there by now");
+    else if ((failed = tar_add_open(a->tar, name, fd, &size, err)) == 0)
+        a->result.bytes += size;
+    if (fd >= 0)
+        close(fd);
+    return failed;
+}
+
 /* ---- the whole archive --------------------------------------------------------------------- */
 
 int archive_write(struct tar *tar, const struct replay *r, void (*say_line)(const char *line),
@@ -305,7 +330,7 @@ int archive_write(struct tar *tar, const struct replay *r, void (*say_line)(cons
     for (size_t i = 0; i < dsos_count(all) && !failed; i++)
         failed = add_dso(&a, dsos_at(all, i), err);
     for (size_t i = 0; !failed && session_jit_file(replay_session(r), i, &jit); i++)
-        failed = add_file(&a, member_name(&a, jit.name), jit.path, err);
+        failed = add_jit_file(&a, &jit, err);
     *ret = a.result;
     vec_free(&a.members);
     intern_free(a.names);

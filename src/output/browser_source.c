@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Prints a function's lines with their weights. It makes a report by source line of one function,
  * and puts it beside the text of the function's files. */
+#include "base/other_file.h"
 #include "output/browser_internal.h"
 #include "output/output.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -49,13 +48,8 @@ static FILE *open_source(const char *symfs, const char *path)
     struct text name = {0};
     text_printf(&name, "%s%s%s", symfs ? symfs : "", symfs && *path != '/' ? "/" : "", path);
     text_char(&name, 0);
-    int fd = name.failed ? -1 : open(name.at, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    int fd = name.failed ? -1 : other_file_open(name.at);
     text_free(&name);
-    struct stat st;
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-        close(fd);
-        return NULL;
-    }
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (fd >= 0 && !file)
         close(fd);

@@ -16,8 +16,8 @@
  * sets *closed, and the caller ends quietly. */
 int text_write(struct text *t, int fd, bool *closed, struct error *err);
 
-/* Append a name as the output grammar requires it. Control characters become %XX, and so does an
- * opening parenthesis at the start, because importers drop such lines. */
+/* Append a name as the output grammar requires it. What text_utf8_size() refuses becomes %XX, and
+ * so does an opening parenthesis at the start, because importers drop such lines. */
 void text_symbol(struct text *t, const char *symbol);
 /* The same for a name that may begin with a parenthesis, such as a command. */
 void text_name(struct text *t, const char *name);

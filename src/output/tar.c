@@ -5,13 +5,14 @@
  */
 #include "output/tar.h"
 
+#include "base/other_file.h"
+#include "base/private_file.h"
 #include "base/text.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,7 @@ int tar_create(const char *path, struct tar **ret, struct error *err)
         return -1;
     }
     t->lib.archive_write_set_format_pax_restricted(t->archive);
-    t->fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : dup(STDOUT_FILENO);
+    t->fd = path ? private_file_create(path) : dup(STDOUT_FILENO);
     if (t->fd < 0 || t->lib.archive_write_open_fd(t->archive, t->fd) != ARCHIVE_OK) {
         failed(t, err);
         tar_free(t);
@@ -233,28 +234,33 @@ static int add_unsized(struct tar *t, const char *name, int fd, uint64_t *ret_si
     return ret;
 }
 
-int tar_add_file(struct tar *t, const char *name, const char *path, uint64_t *ret_size,
-                 struct error *err)
+int tar_add_open(struct tar *t, const char *name, int fd, uint64_t *ret_size, struct error *err)
 {
     struct stat st;
     uint64_t size = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        if (fd >= 0)
-            close(fd);
-        return error_system(err, errno, "%s", path);
-    }
     int ret;
-    if (S_ISDIR(st.st_mode)) {
-        ret = error_set(err, ERROR_UNSUPPORTED, "%s: this is a directory", path);
-    } else if (S_ISREG(st.st_mode) && st.st_size) {
+    if (fstat(fd, &st) < 0)
+        return error_system(err, errno, "%s", name);
+    if (st.st_size) {
         size = (uint64_t)st.st_size;
         ret = begin(t, name, size, err) < 0 ? -1 : put_file(t, fd, size, err);
     } else {
         ret = add_unsized(t, name, fd, &size, err);
     }
-    close(fd);
     if (ret_size)
         *ret_size = size;
+    return ret;
+}
+
+int tar_add_file(struct tar *t, const char *name, const char *path, uint64_t *ret_size,
+                 struct error *err)
+{
+    int fd = other_file_open(path);
+    if (fd < 0 && errno == ENOTSUP)
+        return error_set(err, ERROR_UNSUPPORTED, "%s: this is not a regular file", path);
+    if (fd < 0)
+        return error_system(err, errno, "%s", path);
+    int ret = tar_add_open(t, name, fd, ret_size, err);
+    close(fd);
     return ret;
 }

@@ -21,8 +21,9 @@ void tar_free(struct tar *t);
 
 /* Add a file. `name` must be relative. Members belong to root and everybody can read them. */
 int tar_add(struct tar *t, const char *name, const void *bytes, size_t size, struct error *err);
-/* The same with the bytes of a file, which may be in /proc. *ret_size: number of bytes (may be
- * NULL). */
+/* The same with the bytes of a regular file, open or by its path, which may be in /proc. *ret_size:
+ * number of bytes (may be NULL). */
+int tar_add_open(struct tar *t, const char *name, int fd, uint64_t *ret_size, struct error *err);
 int tar_add_file(struct tar *t, const char *name, const char *path, uint64_t *ret_size,
                  struct error *err);
 

@@ -42,15 +42,15 @@ static const uint8_t plain[256] = {
     ['!' ... '\''] = PLAIN_NAME | PLAIN_MODULE | PLAIN_MANAGED,
     ['(' ... ')'] = PLAIN_NAME,
     ['*' ... '~'] = PLAIN_NAME | PLAIN_MODULE | PLAIN_MANAGED,
-    [0x80 ... 0xff] = PLAIN_NAME | PLAIN_MODULE | PLAIN_MANAGED,
-};
+}; /* above 0x7f: what text_utf8_size() accepts */
 
 /* Returns true if none of the eight bytes needs escaping. It may return false for such bytes,
  * too. */
 static inline bool all_plain(const char *p, uint8_t how)
 {
     uint64_t word = bytes_load(p);
-    uint64_t special = bytes_below(word, ' ') | bytes_equal(word, 0x7f);
+    uint64_t special =
+        bytes_below(word, ' ') | bytes_equal(word, 0x7f) | (word & UINT64_C(0x8080808080808080));
     if (how != PLAIN_NAME)
         special |= bytes_equal(word, ' ') | bytes_equal(word, '(') | bytes_equal(word, ')');
     return !special;
@@ -68,8 +68,12 @@ static void text_escaped(struct text *t, const char *text, uint8_t how)
         }
         const char *until = end - p >= 8 ? p + 8 : end;
         for (; p < until; p++) {
-            if (plain[(unsigned char)*p] & how)
+            const unsigned char *at = (const unsigned char *)p;
+            unsigned size = *at < 0x80 ? plain[*at] & how : text_utf8_size(at);
+            if (size) {
+                p += *at < 0x80 ? 0 : size - 1;
                 continue;
+            }
             text_bytes(t, run, (size_t)(p - run));
             escaped(t, (unsigned char)*p);
             run = p + 1;

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/hash_table.h"
 #include "base/moved_text.h"
+#include "base/other_file.h"
 #include "record/synthesize_internal.h"
 #include "dso/elf_image.h"
 
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     CACHE_MAX = 1 << 15, /* files whose build id is remembered */
@@ -47,53 +49,32 @@ void id_cache_free(struct id_cache *c)
     free(c);
 }
 
-static bool leads_to(const char *path, const struct synth_map *m)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && st.st_ino == m->ino && S_ISREG(st.st_mode);
-}
-
-/* Get a path that leads to a mapped file by now: below the process's root, at its place, or, if it
- * was deleted or replaced, the kernel's own links to it. Returns false if none does. `gone`: only a
- * link does. */
-static bool find_file(const struct synth_map *m, char *path, size_t size, bool *gone)
-{
-    *gone = false;
-    snprintf(path, size, "/proc/%d/root%s", (int)m->pid, m->name);
-    if (leads_to(path, m))
-        return true;
-    snprintf(path, size, "%s", m->name);
-    if (leads_to(path, m))
-        return true;
-    *gone = true;
-    snprintf(path, size, "/proc/%d/exe", (int)m->pid);
-    if (leads_to(path, m))
-        return true;
-    snprintf(path, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)m->pid, m->start,
-             m->start + m->size);
-    return leads_to(path, m);
-}
-
 /* Read the build id of a mapped file; size 0: it has none. Returns false if the file cannot be read
  * through this process. A file that is gone from its place is kept: nobody finds it when the
  * process has ended. */
 static bool build_id_read(const struct synthesis *s, const struct synth_map *m,
                           struct build_id *ret)
 {
-    char path[4096 + 32];
+    const struct process_map map = {
+        .start = m->start, .end = m->start + m->size, .inode = m->ino, .path = m->name};
     struct elf_image *image;
     struct error err;
     bool gone;
     *ret = (struct build_id){0};
-    if (!find_file(m, path, sizeof(path), &gone))
+    int fd = other_file_open_mapped((pid_t)m->pid, &map, &gone), again;
+    if (fd < 0)
         return false;
-    if (elf_image_open(path, &image, &err) < 0)
-        return err.kind == ERROR_FORMAT; /* no ELF file */
-    *ret = image->build_id;
-    elf_image_free(image);
-    if (gone && s->keep && ret->size)
-        (void)dso_keep_copy(path, ret);
-    return true;
+    again = gone && s->keep ? dup(fd) : -1;
+    bool read = elf_image_take(m->name, fd, &image, &err) == 0;
+    if (read) {
+        *ret = image->build_id;
+        elf_image_free(image);
+    }
+    if (ret->size && again >= 0)
+        (void)dso_keep_copy(again, ret);
+    if (again >= 0)
+        close(again);
+    return read || err.kind == ERROR_FORMAT; /* else no ELF file */
 }
 
 static struct build_id build_id_of_map(const struct synthesis *s, const struct synth_map *m)

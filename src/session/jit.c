@@ -8,6 +8,7 @@
  * own root, if that can still be reached.
  */
 #include "base/intern.h"
+#include "base/other_file.h"
 #include "base/proc.h"
 #include "base/text.h"
 #include "session/recorded_memory.h"
@@ -125,8 +126,26 @@ static bool implausible(const struct jitcode *code, uint64_t announced)
            (last < announced && announced - last > 10 * second);
 }
 
-static int dump_read(struct session *s, const char *path, uint64_t announced, struct jitcode **ret,
-                     struct error *err)
+/* A file that was found, and is open: its owner may put another one in its place. */
+struct place {
+    char path[PATH_SIZE];
+    int fd; /* -1: none was found */
+    struct stat st;
+};
+
+static bool place_take(struct place *at, int fd)
+{
+    at->fd = fd;
+    if (fd >= 0 && fstat(fd, &at->st) == 0)
+        return true;
+    if (fd >= 0)
+        close(fd);
+    at->fd = -1;
+    return false;
+}
+
+static int dump_read(struct session *s, const struct place *at, uint64_t announced,
+                     struct jitcode **ret, struct error *err)
 {
     /* TIME_CONV converts to perf's own clock, which -k replaces. */
     const struct perfdata_time_conv *conv =
@@ -135,13 +154,13 @@ static int dump_read(struct session *s, const char *path, uint64_t announced, st
     struct jitdump_options options = {.to_clock = conv ? tsc_to_clock : NULL,
                                       .context = conv,
                                       .ignore_times = s->pd && !s->clock_is_monotonic};
-    if (jitdump_load(path, &options, ret, err) < 0)
+    if (jitdump_read(at->fd, at->path, &options, ret, err) < 0)
         return -1;
     bool wrong = implausible(*ret, announced);
     if (wrong) {
         jitcode_free(*ret);
         options = (struct jitdump_options){.ignore_times = true};
-        if (jitdump_load(path, &options, ret, err) < 0)
+        if (jitdump_read(at->fd, at->path, &options, ret, err) < 0)
             return -1;
     }
     if (!jitcode_is_timeless(*ret))
@@ -155,7 +174,7 @@ static int dump_read(struct session *s, const char *path, uint64_t announced, st
             : "its times cannot be matched, because the recording was not made with "
               "CLOCK_MONOTONIC; names of code whose place was reused may be wrong; use perf record "
               "-k mono";
-    return warn_once(s, path, what, err);
+    return warn_once(s, at->path, what, err);
 }
 
 static struct jit_file *file_loaded(struct session *s, const struct stat *st, bool from_map)
@@ -191,25 +210,30 @@ static struct jit_file *file_keep(struct session *s, struct jitcode *code, const
     return f;
 }
 
-/* Get a file, which is loaded now or was loaded before. *ret NULL: it cannot be used, and a warning
- * says so. */
-static int file_get(struct session *s, const struct session_jit_file *from, const struct stat *st,
+/* Get a file, which is loaded now or was loaded before. Closes it. *ret NULL: it cannot be used,
+ * and a warning says so. */
+static int file_get(struct session *s, const struct place *at, const char *name, bool from_map,
                     uint64_t announced, struct jit_file **ret, struct error *err)
 {
     struct error why;
     struct jitcode *code;
-    const char *path = from->path;
-    bool from_map = from->from_map;
-    *ret = file_loaded(s, st, from_map);
-    if (*ret)
+    *ret = file_loaded(s, &at->st, from_map);
+    if (*ret) {
+        close(at->fd);
         return 0;
-    int failed =
-        from_map ? perfmap_load(path, &code, &why) : dump_read(s, path, announced, &code, &why);
+    }
+    int failed = from_map ? perfmap_read(at->fd, at->path, &code, &why)
+                          : dump_read(s, at, announced, &code, &why);
+    close(at->fd);
     if (failed && why.kind == ERROR_NO_MEMORY)
         return error_no_memory(err);
+    size_t prefix = strlen(at->path);
+    if (failed && strncmp(why.text, at->path, prefix) == 0 && why.text[prefix] == ':')
+        return warn_once(s, at->path, why.text + prefix + 2, err);
     if (failed)
-        return warn_once(s, path, why.text, err);
-    *ret = file_keep(s, code, st, from);
+        return warn_once(s, at->path, why.text, err);
+    const struct session_jit_file from = {.path = at->path, .name = name, .from_map = from_map};
+    *ret = file_keep(s, code, &at->st, &from);
     return *ret ? 0 : error_no_memory(err);
 }
 
@@ -217,11 +241,14 @@ int jit_files_add_options(struct session *s, struct error *err)
 {
     for (size_t i = 0; i < s->options.nr_jitdumps && !s->options.no_jit; i++) {
         const char *path = s->options.jitdumps[i];
-        struct stat st;
+        struct place at;
         struct jit_file *file;
-        if (stat(path, &st) < 0)
-            return error_system(err, errno, "%s", path);
-        if (file_get(s, &(struct session_jit_file){path, path, false}, &st, 0, &file, err) < 0)
+        snprintf(at.path, sizeof(at.path), "%s", path);
+        if (!place_take(&at, other_file_open(path)))
+            return errno == ENOTSUP
+                       ? error_set(err, ERROR_FORMAT, "%s: this is not a regular file", path)
+                       : error_system(err, errno, "%s", path);
+        if (file_get(s, &at, path, false, 0, &file, err) < 0)
             return -1;
         if (file)
             file->added = true;
@@ -231,26 +258,28 @@ int jit_files_add_options(struct session *s, struct error *err)
 
 /* ---- where files are ----------------------------------------------------------------------- */
 
-/* Make the path below `prefix`, without the mark of an unlinked file. Returns false if it is too
- * long, or not there. */
-static bool try_path(const char *prefix, const char *path, char to[PATH_SIZE], struct stat *st)
+/* Make the path below `prefix`, without the mark of an unlinked file. Returns where the prefix
+ * ends; NULL: it is too long. */
+static const char *place_name(struct place *at, const char *prefix, const char *path)
 {
-    int used = snprintf(to, PATH_SIZE, "%s%.*s", prefix, (int)text_undeleted(path), path);
-    return used > 0 && used < PATH_SIZE && stat(to, st) == 0;
+    int used = snprintf(at->path, PATH_SIZE, "%s%.*s", prefix, (int)text_undeleted(path), path);
+    return used > 0 && used < PATH_SIZE ? at->path + strlen(prefix) : NULL;
 }
 
 /* Search from the most to the least specific place: the user's copy, the process's root, our
  * root. */
-static bool find_path(struct session *s, struct process *p, const char *path, char to[PATH_SIZE],
-                      struct stat *st)
+static bool find_path(struct session *s, struct process *p, const char *path, struct place *ret)
 {
-    char root[48];
-    if (s->options.symfs && try_path(s->options.symfs, path, to, st))
+    char prefix[48];
+    uint32_t root = process_root(s, p);
+    if (s->options.symfs && place_name(ret, s->options.symfs, path) &&
+        place_take(ret, other_file_open(ret->path)))
         return true;
-    snprintf(root, sizeof(root), "/proc/%" PRIu32 "/root", process_root(s, p));
-    if (process_root(s, p) && try_path(root, path, to, st))
+    snprintf(prefix, sizeof(prefix), "/proc/%" PRIu32 "/root", root);
+    const char *inside = root ? place_name(ret, prefix, path) : NULL;
+    if (inside && place_take(ret, other_file_open_in_root((pid_t)root, inside)))
         return true;
-    return try_path("", path, to, st);
+    return place_name(ret, "", path) && place_take(ret, other_file_open_shared(ret->path));
 }
 
 static bool is_kept(const struct session *s, const struct process *p, uint8_t kind, char path[32])
@@ -260,14 +289,9 @@ static bool is_kept(const struct session *s, const struct process *p, uint8_t ki
 }
 
 /* Find the file that the recorder kept: it is this process's, whatever is there by now. */
-static bool find_kept(struct session *s, const struct process *p, uint8_t kind, char to[PATH_SIZE],
-                      struct stat *st)
+static bool find_kept(struct session *s, const struct process *p, uint8_t kind, struct place *ret)
 {
-    char path[32];
-    if (!is_kept(s, p, kind, path) || stat(path, st) < 0)
-        return false;
-    memcpy(to, path, sizeof(path));
-    return true;
+    return is_kept(s, p, kind, ret->path) && place_take(ret, other_file_open(ret->path));
 }
 
 /* Returns the pid in the process's own namespace, while the process lives and (if its namespace was
@@ -304,8 +328,7 @@ static bool may_announce(const struct session *s, struct process *p, uint32_t pi
 {
     const uint64_t first_pid_ns = 0xEFFFFFFC; /* linux/proc_ns.h: PROC_PID_INIT_INO */
     char kept[32];
-    if (pid == p->pid || pid == inner_pid(p) ||
-        is_kept(s, p, VMENTRY_JITDUMP, kept))
+    if (pid == p->pid || pid == inner_pid(p) || is_kept(s, p, VMENTRY_JITDUMP, kept))
         return true;
     return p->inner_pid == p->pid && p->pid_ns && p->pid_ns != first_pid_ns;
 }
@@ -321,26 +344,25 @@ static struct jit_file *added_file(struct session *s, uint32_t pid)
 static int dump_announced(struct session *s, struct process *p, const char *name, uint32_t pid,
                           uint64_t time, struct error *err)
 {
-    char path[PATH_SIZE];
-    struct stat st;
+    struct place at;
     struct jit_file *file = added_file(s, pid);
     if (!may_announce(s, p, pid))
         return 0;
     p->inner_pid = pid;
     if (file)
         return process_use(s, p, file, err);
-    if (!find_kept(s, p, VMENTRY_JITDUMP, path, &st) && !find_path(s, p, name, path, &st))
+    if (!find_kept(s, p, VMENTRY_JITDUMP, &at) && !find_path(s, p, name, &at))
         return warn_once(s, name,
                          "this jitdump is missing, so its functions have no names; give its path "
                          "with --jitdump, or its root with --symfs",
                          err);
-    if (file_get(s, &(struct session_jit_file){path, name, false}, &st, time, &file, err) < 0)
+    if (file_get(s, &at, name, false, time, &file, err) < 0)
         return -1;
     if (!file)
         return 0;
     if (jitcode_pid(file->code) != pid)
         return warn_once(
-            s, path,
+            s, at.path,
             "this jitdump is ignored, because it belongs to another process than its name says",
             err);
     return process_use(s, p, file, err);
@@ -358,23 +380,26 @@ int jit_on_process(struct session *s, struct process *p, struct error *err)
 
 static int perf_map_seek(struct session *s, struct process *p, struct error *err)
 {
-    char name[PATH_SIZE / 2], path[PATH_SIZE];
-    struct stat st;
+    char name[PATH_SIZE / 2];
+    struct place at;
     struct jit_file *file;
     if (p->perf_map_sought)
         return 0;
     p->perf_map_sought = true;
     const char *dir = s->options.tmp_dir ? s->options.tmp_dir : "/tmp";
     int used = snprintf(name, sizeof(name), "%s/perf-%" PRIu32 ".map", dir, inner_pid(p));
-    bool kept = find_kept(s, p, VMENTRY_PERF_MAP, path, &st);
-    if (used < 0 || (size_t)used >= sizeof(name) || (!kept && !find_path(s, p, name, path, &st)))
+    bool kept = find_kept(s, p, VMENTRY_PERF_MAP, &at);
+    if (!kept && (used < 0 || (size_t)used >= sizeof(name) || !find_path(s, p, name, &at)))
         return 0;
-    if (!kept && !s->options.force && st.st_uid != 0 && st.st_uid != geteuid())
-        return warn_once(
-            s, path, "this file is ignored, because it belongs to another user (-f uses it)", err);
+    if (!kept && !s->options.force && at.st.st_uid != 0 && at.st.st_uid != geteuid()) {
+        close(at.fd);
+        return warn_once(s, at.path,
+                         "this file is ignored, because it belongs to another user (-f uses it)",
+                         err);
+    }
     /* on other machines the pid in another namespace cannot be found out */
     snprintf(name, sizeof(name), "%s/perf-%" PRIu32 ".map", dir, p->pid);
-    if (file_get(s, &(struct session_jit_file){path, name, true}, &st, 0, &file, err) < 0)
+    if (file_get(s, &at, name, true, 0, &file, err) < 0)
         return -1;
     return file ? process_use(s, p, file, err) : 0;
 }
@@ -520,7 +545,8 @@ bool session_jit_file(const struct session *s, size_t index, struct session_jit_
     if (index >= s->jit_files.nr)
         return false;
     const struct jit_file *f = s->jit_files.at[index];
-    *ret = (struct session_jit_file){f->path, f->name, f->from_map};
+    *ret = (struct session_jit_file){
+        .path = f->path, .name = f->name, .from_map = f->from_map, f->device, f->inode};
     return true;
 }
 

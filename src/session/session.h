@@ -141,6 +141,7 @@ struct session_jit_file {
     const char *path; /* where it was found */
     const char *name; /* where the recording says it is; of an added file, its path */
     bool from_map;
+    uint64_t device, inode; /* of the file that was loaded: another one may be there by now */
 };
 bool session_jit_file(const struct session *s, size_t index, struct session_jit_file *ret);
 

@@ -2,12 +2,12 @@
 /* Reads kallsyms files: ordinary files are mapped; files in /proc have no size and are read. */
 #include "symbols/kallsyms.h"
 #include "base/cursor.h"
+#include "base/file_map.h"
 #include "base/vec.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ void kallsyms_files_free(struct kallsyms_files *all)
         return;
     vec_foreach (f, &all->files) {
         if (f->mapped)
-            munmap(f->text, f->size);
+            file_unmap(f->text, f->size);
         else
             free(f->text);
         free(f->path);
@@ -77,9 +77,8 @@ static void file_read(struct kallsyms_file *f)
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size < KALLSYMS_MAX) {
-        f->text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        f->mapped = f->text != MAP_FAILED;
-        f->text = f->mapped ? f->text : NULL;
+        f->text = file_map(fd, (size_t)st.st_size);
+        f->mapped = f->text;
         f->size = f->mapped ? (size_t)st.st_size : 0;
     } else {
         read_all(f, fd);

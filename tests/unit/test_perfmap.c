@@ -89,12 +89,31 @@ static void counts_junk(void **state)
                                "ffffffffffffffff 10 wraps\n"
                                "1000 10 zero\0inside\n"
                                "2000 0 empty\n"
-                               "3000 10 good\n";
+                               "3000 10 good\n4000 10 b\n5000 10 c\n6000 10 d\n7000 10 e\n"
+                               "8000 10 f\n9000 10 g\na000 10 h\nb000 10 i\n";
     struct jitcode *code = map_of(text, sizeof(text) - 1);
     assert_int_equal(jitcode_loss(code)->records_bad, 9);
-    assert_int_equal(jitcode_count(code), 1);
+    assert_int_equal(jitcode_count(code), 9);
     assert_string_equal(name_at(code, 0x3000), "good");
     jitcode_free(code);
+}
+
+/* Another file under a map's name, such as one that only root can read. */
+static void refuses_text_that_is_no_map(void **state)
+{
+    (void)state;
+    static const char text[] = "root:$6$salt$abcdef:19000:0:99999:7:::\n"
+                               "daemon:*:19000:0:99999:7:::\n"
+                               "1000 10 a line that could be one\n";
+    char path[] = "/tmp/test_perfmap.XXXXXX";
+    struct jitcode *code;
+    struct error err;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, sizeof(text) - 1) == sizeof(text) - 1);
+    close(fd);
+    assert_int_equal(perfmap_load(path, &code, &err), -1);
+    assert_non_null(strstr(err.text, "this is no perf map"));
+    unlink(path);
 }
 
 static void does_not_believe_a_line_that_was_not_finished(void **state)
@@ -155,6 +174,7 @@ int main(void)
         cmocka_unit_test(reads_lines_with_and_without_0x),
         cmocka_unit_test(later_lines_win_where_they_are),
         cmocka_unit_test(counts_junk),
+        cmocka_unit_test(refuses_text_that_is_no_map),
         cmocka_unit_test(does_not_believe_a_line_that_was_not_finished),
         cmocka_unit_test(an_empty_map_is_a_map),
         cmocka_unit_test(refuses_what_is_no_file),

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Opens files that others own. See other_file.h. */
+#include "base/other_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
+
+/* Open the path once more, if it still leads to the same file. */
+static int open_same(const char *path, const struct stat *st)
+{
+    struct stat now;
+    int fd = open(path, OPEN_FLAGS);
+    if (fd < 0 || (fstat(fd, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino))
+        return fd;
+    close(fd);
+    errno = ENOENT;
+    return -1;
+}
+
+/* Open for reading what `place` (O_PATH) is, if it is a regular file. A descriptor of O_PATH is not
+ * open: not even a device or a FIFO notices it. `path`: where it was found, for a root without
+ * /proc. Closes `place`. */
+static int reopen(int place, const char *path)
+{
+    char link[32];
+    struct stat st;
+    int fd = -1, why = 0;
+    if (place < 0)
+        return -1;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", place);
+    if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
+        why = ENOTSUP;
+    else if ((fd = open(link, OPEN_FLAGS)) < 0 && (errno != ENOENT || !path))
+        why = errno;
+    else if (fd < 0 && (fd = open_same(path, &st)) < 0)
+        why = errno;
+    close(place);
+    errno = why;
+    return fd;
+}
+
+int other_file_open(const char *path)
+{
+    return reopen(open(path, O_PATH | O_CLOEXEC), path);
+}
+
+int other_file_open_shared(const char *path)
+{
+    struct stat link, file;
+    int place = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (place < 0 || fstat(place, &link) < 0 || !S_ISLNK(link.st_mode))
+        return reopen(place, path);
+    close(place);
+    int fd = other_file_open(path);
+    if (fd < 0 || (fstat(fd, &file) == 0 && file.st_uid == link.st_uid))
+        return fd;
+    close(fd);
+    errno = ENOTSUP;
+    return -1;
+}
+
+/* Returns where in the path the process's root ends; 0: the path does not lead through it. */
+static size_t behind_root(const char *root_link, const char *path)
+{
+    char root[4096];
+    ssize_t length = readlink(root_link, root, sizeof(root));
+    bool is_inside = length > 1 && (size_t)length < sizeof(root) &&
+                     strncmp(path, root, (size_t)length) == 0 && path[length] == '/';
+    return is_inside ? (size_t)length : 0;
+}
+
+/* Returns a descriptor of O_PATH. */
+static int find_in_root(pid_t pid, const char *path)
+{
+    const struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    char at[64];
+    snprintf(at, sizeof(at), "/proc/%d/root", (int)pid);
+    int root = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return -1;
+    int place = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    const size_t length = place < 0 ? behind_root(at, path) : 0;
+    if (length)
+        place = (int)syscall(SYS_openat2, root, path + length, &how, sizeof(how));
+    int why = errno;
+    close(root);
+    errno = why;
+    return place;
+}
+
+int other_file_open_in_root(pid_t pid, const char *path)
+{
+    return reopen(find_in_root(pid, path), NULL);
+}
+
+bool other_file_stat_in_root(pid_t pid, const char *path, struct stat *ret)
+{
+    int place = find_in_root(pid, path);
+    bool is = place >= 0 && fstat(place, ret) == 0;
+    if (place >= 0)
+        close(place);
+    return is;
+}
+
+/* Returns `fd` if it is the file of that inode, else -1. Devices are not compared: overlayfs and
+ * btrfs tell others in /proc/PID/maps than in stat(). */
+static int only_inode(int fd, uint64_t inode)
+{
+    struct stat st;
+    if (fd < 0 || (fstat(fd, &st) == 0 && st.st_ino == inode))
+        return fd;
+    close(fd);
+    errno = ENOENT;
+    return -1;
+}
+
+static int open_link(pid_t pid, const char *link, uint64_t inode)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, link);
+    return only_inode(other_file_open(path), inode);
+}
+
+/* Open it by its path: in the process's root, or, where we may not look into that, in ours. */
+static int open_by_path(pid_t pid, const struct process_map *map)
+{
+    int fd = only_inode(other_file_open_in_root(pid, map->path), map->inode);
+    return fd >= 0 ? fd : only_inode(other_file_open(map->path), map->inode);
+}
+
+int other_file_open_mapped(pid_t pid, const struct process_map *map, bool *gone)
+{
+    char link[64];
+    int fd = map->path[0] == '/' ? open_by_path(pid, map) : -1;
+    if (gone)
+        *gone = fd < 0;
+    if (fd >= 0)
+        return fd;
+    fd = open_link(pid, "exe", map->inode);
+    if (fd >= 0)
+        return fd;
+    snprintf(link, sizeof(link), "map_files/%" PRIx64 "-%" PRIx64, map->start, map->end);
+    return open_link(pid, link, map->inode);
+}

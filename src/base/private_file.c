@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* See private_file.h. */
+#include "base/private_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MODE = 0600 };
+
+/* Read a user's or group's number; false: there is none. */
+static bool number_of(const char *variable, unsigned *ret)
+{
+    const char *text = getenv(variable);
+    char *end;
+    if (!text || *text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    *ret = (unsigned)value;
+    return !errno && !*end && value < UINT_MAX;
+}
+
+/* Get who called sudo; false: nobody did. */
+static bool caller_of_sudo(uid_t *user, gid_t *group)
+{
+    return geteuid() == 0 && number_of("SUDO_UID", user) && number_of("SUDO_GID", group);
+}
+
+static bool is_callers(uid_t owner)
+{
+    uid_t user;
+    gid_t group;
+    return owner == geteuid() || (caller_of_sudo(&user, &group) && owner == user);
+}
+
+/* Make an existing file empty and private. Returns 0 or what errno is. */
+static int take_over(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return errno;
+    if (!S_ISREG(st.st_mode))
+        return 0;
+    if (!is_callers(st.st_uid))
+        return EPERM;
+    return fchmod(fd, MODE) < 0 || ftruncate(fd, 0) < 0 ? errno : 0;
+}
+
+int private_file_create(const char *path)
+{
+    uid_t user;
+    gid_t group;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC, MODE);
+    if (fd >= 0 && caller_of_sudo(&user, &group))
+        (void)!fchown(fd, user, group); /* else it is root's, which is private, too */
+    if (fd >= 0 || errno != EEXIST)
+        return fd;
+    fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    int why = fd < 0 ? errno : take_over(fd);
+    if (why && fd >= 0)
+        close(fd);
+    errno = why;
+    return why ? -1 : fd;
+}

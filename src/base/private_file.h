@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Files for recordings: copies of stacks may hold any secret of the programs that were watched. */
+#ifndef BASE_PRIVATE_FILE_H
+#define BASE_PRIVATE_FILE_H
+
+/* Open a file for writing, empty, that nobody but its owner can read. A new file belongs to the
+ * caller: under sudo to the user who called it. A regular file that is there must be the caller's
+ * own, or its owner could read what is written; a FIFO or device is opened as it is. Returns a
+ * descriptor that the caller closes; -1: errno says why (EPERM: the file belongs to another user).
+ */
+int private_file_create(const char *path);
+
+#endif
