@@ -14,6 +14,8 @@ static enum v8_code_kind kind_of(const struct v8_layout *l, uint32_t flags)
         return V8_CODE_MAGLEV;
     if (kind == l->kind_baseline)
         return V8_CODE_BASELINE;
+    if (kind == l->kind_regexp)
+        return V8_CODE_REGEXP;
     if (kind == l->kind_js_to_wasm)
         return V8_CODE_JS_TO_WASM;
     return kind == l->kind_interpreted ? V8_CODE_INTERPRETED : V8_CODE_OTHER;

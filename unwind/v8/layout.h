@@ -87,7 +87,8 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(stream_first, "", U, U, U, U, 16, 32, 32, 32, 32, 32, 32, "InstructionStream: first instruction") \
     X(kind_shift, "CodeKindFieldShift", 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, "Code flags: shift of the kind") \
     X(kind_mask, "CodeKindFieldMask", 62, 62, 15, 15, 15, 15, 15, 15, 15, 15, 15, "Code flags: mask of the kind") \
-    X(kind_js_to_wasm, "", U, U, U, U, 7, 7, 7, 7, 7, 7, 8, "kind of code: JavaScript calls WebAssembly") \
+    X(kind_regexp, "", U, U, 3, 3, U, U, U, U, U, U, U, "kind of code: compiled regular expression; later its frame has a type") \
+    X(kind_js_to_wasm, "", U, U, 7, 7, 7, 7, 7, 7, 7, 7, 8, "kind of code: JavaScript calls WebAssembly") \
     X(kind_interpreted, "CodeKindInterpretedFunction", U, U, 10, 10, 10, 10, 9, 9, 9, 9, 10, "kind of interpreted functions") \
     X(kind_baseline, "CodeKindBaseline", U, U, 11, 11, 11, 11, 10, 10, 10, 10, 11, "kind of baseline code") \
     X(kind_maglev, "", U, U, U, 12, 12, 12, 11, 11, 11, 11, 12, "kind of Maglev code") \

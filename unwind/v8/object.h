@@ -121,6 +121,7 @@ unsigned v8_constants_read(struct v8_reader *r, uint64_t maker);
 enum v8_code_kind {
     V8_CODE_OTHER,
     V8_CODE_JS_TO_WASM,
+    V8_CODE_REGEXP,
     V8_CODE_INTERPRETED, /* a copy of the interpreter's trampoline */
     V8_CODE_BASELINE,
     V8_CODE_MAGLEV,

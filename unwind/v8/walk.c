@@ -3,6 +3,7 @@
  * caller. */
 #include "unwind/v8/walk.h"
 
+#include "base/cursor.h"
 #include "base/hash.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/trace.h"
@@ -253,17 +254,20 @@ static bool read_pattern(struct v8_walk *w, uint64_t fp, struct text *ret)
 }
 
 /* Emits a frame of code that belongs to no function of the program's. `type`: the frame's, which
- * may name it. */
-static void emit_own(struct v8_walk *w, int32_t type, uint64_t cfa, bool doubtful)
+ * may name it; `name`: what the Code object says (NULL: nothing). */
+static void emit_own(struct v8_walk *w, const char *name, int32_t type, uint64_t cfa, bool doubtful)
 {
     const struct v8_namer *namer = &w->process->namer;
-    const char *name = own_name(w->layout, type);
     struct text pattern = {0};
     struct frame *f = emit_native(w, cfa, doubtful);
+    bool by_type = !name;
+    if (by_type)
+        name = own_name(w->layout, type);
     if (!f || !name || w->step->code.owner == CODE_JIT)
         return;
-    say(w, TRACE_WAY, "the frame's type, #, says whose code it is", (uint64_t)type, 0);
-    if (type == w->layout->frame_regexp) { /* as V8 itself names it */
+    if (by_type)
+        say(w, TRACE_WAY, "the frame's type, #, says whose code it is", (uint64_t)type, 0);
+    if (by_type && type == w->layout->frame_regexp) { /* as V8 itself names it */
         text_string(&pattern, name);
         text_char(&pattern, ':');
         bool read = read_pattern(w, cfa - 16, &pattern);
@@ -1008,10 +1012,13 @@ static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, u
         emit_optimized(w, c, &e);
         return;
     case V8_CODE_JS_TO_WASM:
-        emit_own(w, w->layout->frame_js_to_wasm, cfa, doubtful);
+        emit_own(w, "js-to-wasm", 0, cfa, doubtful);
+        return;
+    case V8_CODE_REGEXP:
+        emit_own(w, "RegExp", 0, cfa, doubtful);
         return;
     default:
-        emit_own(w, fp ? frame_type(w, fp) : -1, cfa, doubtful);
+        emit_own(w, NULL, fp ? frame_type(w, fp) : -1, cfa, doubtful);
     }
 }
 
@@ -1241,7 +1248,7 @@ static enum walker_result step_glue(struct v8_walk *w, int32_t type, const struc
     if (type == w->layout->frame_wasm)
         emit_wasm_unknown(w, state_cfa(w, s), false);
     else
-        emit_own(w, type, state_cfa(w, s), false);
+        emit_own(w, NULL, type, state_cfa(w, s), false);
     return leave_state(w, s);
 }
 
@@ -1393,6 +1400,24 @@ static bool is_regexp(const struct v8_walk *w, int32_t type)
     return type > 0 && type == w->layout->frame_regexp;
 }
 
+/* The same of versions whose frames have no type for it. The code begins with a jump to the place
+ * where it makes its frame, by two instructions; it takes the frame down right before it returns.
+ */
+static bool stands_in_regexp(struct v8_walk *w, const struct v8_code *c)
+{
+    static const uint8_t makes[] = {0x55, 0x48, 0x89, 0xe5}; /* push rbp; mov rbp, rsp */
+    enum { JUMP = 0xe9, JUMP_SIZE = 5, RETURN = 0xc3, RETURN_AND_POP = 0xc2 };
+    uint8_t jump[JUMP_SIZE], at_entry[sizeof(makes)], at;
+    const uint64_t pc = reg(w, DWARF_RIP);
+    if (c->kind != V8_CODE_REGEXP || !v8_read(&w->r, c->start, jump, sizeof(jump)) ||
+        jump[0] != JUMP || !v8_read(&w->r, pc, &at, 1))
+        return false;
+    uint64_t entry = c->start + JUMP_SIZE + (uint64_t)(int64_t)(int32_t)load_u32(jump + 1, false);
+    return entry - c->start < c->size && v8_read(&w->r, entry, at_entry, sizeof(at_entry)) &&
+           memcmp(at_entry, makes, sizeof(makes)) == 0 && pc - c->start >= JUMP_SIZE &&
+           pc - entry >= sizeof(makes) && at != RETURN && at != RETURN_AND_POP;
+}
+
 /* A step without the code's bytes: assumes that the code has a frame, and marks an innermost frame
  * as a guess. `type`: its frame_type(). */
 static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
@@ -1409,7 +1434,7 @@ static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
     else if (type == 0)
         emit_unknown(w, fp + 16, TIER_NONE, doubtful);
     else
-        emit_own(w, type, fp + 16, doubtful);
+        emit_own(w, NULL, type, fp + 16, doubtful);
     if (is_entry(w, type))
         return leave_entry(w, fp);
     return leave_frame(w, fp);
@@ -1556,7 +1581,7 @@ static bool find_frame_of_code(struct v8_walk *w, struct generated *g, enum walk
                                                              : step_undescribed(w, g->type);
         return false;
     }
-    if (is_exact(w) && is_regexp(w, g->type))
+    if (is_exact(w) && (is_regexp(w, g->type) || stands_in_regexp(w, c)))
         return true;
     if (is_exact(w))
         g->state = bytes_state(w, c->start, c->size, c->kind == V8_CODE_BASELINE);
