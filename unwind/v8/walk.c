@@ -1252,7 +1252,8 @@ static enum walker_result step_glue(struct v8_walk *w, int32_t type, const struc
     return leave_state(w, s);
 }
 
-/* A caller's frame that stands is the same at the next sample: `key` identifies it. */
+/* A caller's frame that stands is the same at the next sample: `key` identifies it. A recorder
+ * reads it again: the module's objects are proven by readings near each sample. */
 static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t fp,
                                     const struct v8_frame_cache_key *key)
 {
@@ -1262,7 +1263,8 @@ static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, 
     emit_wasm(w, c, state_cfa(w, &s), s.doubtful);
     if (w->r.by_one_reading)
         doubt_code(w);
-    if (!is_exact(w) && s.kind == V8_STATE_FRAMED && !calls_for_frame(w, c))
+    if (!w->process->reads_all_ways && !is_exact(w) && s.kind == V8_STATE_FRAMED &&
+        !calls_for_frame(w, c))
         note_seen(w, key);
     return s.kind == V8_STATE_FRAMED ? leave_frame(w, fp) : leave_state(w, &s);
 }
