@@ -1410,14 +1410,15 @@ static __always_inline int kernel_mode(const struct task_struct *task, struct he
     return 0;
 }
 
-SEC("perf_event")
-int vmstack_task(struct bpf_perf_event_data *ctx)
+/* Copies what the current task runs. `interrupt`: the sample's registers, which may be the user's;
+ * 0: the event is no interrupt. */
+static __always_inline int of_task(void *ctx, struct bpf_perf_event_data *interrupt)
 {
     struct here h = {0};
     const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
     if (who(&h) || !BPF_CORE_READ(task, mm))
         return 1;
-    if (!user_mode(ctx, &h) && kernel_mode(task, &h))
+    if (!(interrupt && user_mode(interrupt, &h)) && kernel_mode(task, &h))
         return 1;
     h.end = stack_end(task, h.sp);
     if (!config.pidns_ino)
@@ -1426,33 +1427,25 @@ int vmstack_task(struct bpf_perf_event_data *ctx)
     return 1;
 }
 
-/* Events that are no interrupts: tracepoints, and probes. Their program runs at each hit on the
- * machine, before the events that sample it, in the task's own context; it returns 1, so all of
- * them are sampled. The user's registers are those that the task entered the kernel with, which is
- * what the sample has, too. */
-static __always_inline int at_event(void *ctx)
+SEC("perf_event")
+int vmstack_task(struct bpf_perf_event_data *ctx)
 {
-    struct here h = {0};
-    const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
-    if (who(&h) || !BPF_CORE_READ(task, mm) || kernel_mode(task, &h))
-        return 1;
-    h.end = stack_end(task, h.sp);
-    if (!config.pidns_ino)
-        h.parent = BPF_CORE_READ(task, real_parent, tgid);
-    run(ctx, &h);
-    return 1;
+    return of_task(ctx, ctx);
 }
 
+/* Tracepoints and probes: the program runs at each hit on the machine, before the events that
+ * sample it, in the task's own context. It returns 1, so all of them are sampled. The user's
+ * registers are those that the task entered the kernel with, which is what the sample has, too. */
 SEC("tracepoint")
 int vmstack_trace(void *ctx)
 {
-    return at_event(ctx);
+    return of_task(ctx, 0);
 }
 
 SEC("kprobe")
 int vmstack_probe(void *ctx)
 {
-    return at_event(ctx);
+    return of_task(ctx, 0);
 }
 
 #else

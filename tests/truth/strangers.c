@@ -7,7 +7,8 @@
  *   links FOLDER     puts a link to a file that only root reads where its perf map is looked for
  *   churn FOLDER     maps and unmaps code, and makes processes that end at once
  */
-#include <elf.h>
+#include "many_sections.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,26 +29,8 @@ static void die(const char *why)
 
 static void write_elf(uint32_t nr, Elf64_Shdr section, off_t tail)
 {
-    const Elf64_Ehdr head = {
-        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-        .e_type = ET_DYN,
-        .e_machine = EM_X86_64,
-        .e_version = EV_CURRENT,
-        .e_shoff = sizeof(head),
-        .e_ehsize = sizeof(head),
-        .e_shentsize = sizeof(section)};
-    const Elf64_Shdr first = {.sh_size = nr};
-    FILE *f = fopen(file, "w");
-    if (!f)
+    if (write_many_sections(file, nr, section, tail))
         die(file);
-    fwrite(&head, sizeof(head), 1, f);
-    fwrite(&first, sizeof(first), 1, f);
-    for (uint32_t i = 1; section.sh_type && i < nr; i++)
-        fwrite(&section, sizeof(section), 1, f);
-    fflush(f);
-    if (ftruncate(fileno(f), (off_t)(sizeof(head) + nr * sizeof(first)) + tail))
-        die(file);
-    fclose(f);
 }
 
 static void *map_code(int flags, size_t size)

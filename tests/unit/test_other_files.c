@@ -13,8 +13,8 @@
 #include "base/text.h"
 #include "dso/elf_image.h"
 #include "scratch.h"
+#include "tests/truth/many_sections.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -213,28 +213,9 @@ static void a_mapped_file_is_found_after_it_is_gone(void **state)
 
 /* ---- headers ------------------------------------------------------------------------------- */
 
-/* An ELF file of `nr` section headers, all like `section`; `tail` bytes follow them. */
-static void write_headers(const char *name, uint32_t nr, Elf64_Shdr section, off_t tail)
+static void write_sections(const char *name, uint32_t nr, Elf64_Shdr section, off_t tail)
 {
-    const Elf64_Ehdr head = {
-        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-        .e_type = ET_DYN,
-        .e_machine = EM_X86_64,
-        .e_version = EV_CURRENT,
-        .e_shoff = sizeof(head),
-        .e_ehsize = sizeof(head),
-        .e_shentsize = sizeof(section)};
-    const Elf64_Shdr first = {.sh_size = nr};
-    int fd = open(path(name), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    FILE *f = fdopen(fd, "w");
-    fwrite(&head, sizeof(head), 1, f);
-    fwrite(&first, sizeof(first), 1, f);
-    for (uint32_t i = 1; section.sh_type && i < nr; i++)
-        fwrite(&section, sizeof(section), 1, f);
-    fflush(f);
-    assert_int_equal(ftruncate(fd, (off_t)sizeof(head) + (off_t)nr * (off_t)sizeof(first) + tail),
-                     0);
-    fclose(f);
+    assert_int_equal(write_many_sections(path(name), nr, section, tail), 0);
 }
 
 static void headers_cost_no_more_than_real_ones(void **state)
@@ -243,7 +224,7 @@ static void headers_cost_no_more_than_real_ones(void **state)
     struct elf_image *image;
     struct error err;
     double began = seconds();
-    write_headers("sparse", 30000000, (Elf64_Shdr){0}, 0); /* 4 KB on disk */
+    write_sections("sparse", 30000000, (Elf64_Shdr){0}, 0); /* 4 KB on disk */
     if (elf_image_open(path("sparse"), &image, &err) == 0) {
         assert_true(image->tables->nr_sections <= 1 << 16);
         elf_image_free(image);
@@ -252,7 +233,7 @@ static void headers_cost_no_more_than_real_ones(void **state)
     const Elf64_Shdr notes = {.sh_type = SHT_NOTE,
                               .sh_offset = sizeof(Elf64_Ehdr) + NR * sizeof(Elf64_Shdr),
                               .sh_size = ZEROS};
-    write_headers("notes", NR, notes, ZEROS); /* each all of the same zeros */
+    write_sections("notes", NR, notes, ZEROS); /* each all of the same zeros */
     assert_int_equal(elf_image_open(path("notes"), &image, &err), 0);
     assert_int_equal(image->build_id.size, 0);
     elf_image_free(image);
