@@ -99,7 +99,7 @@ static bool collect_units(struct dwarf *d, struct collect *c)
         c->unit = (uint32_t)i;
         pcs.low =
             (struct dwarf_value){.form = u->has_low_pc ? DW_FORM_addr : 0, .number = u->low_pc};
-        dwarf_ranges(u, &pcs, add_range, c);
+        dwarf_pc_ranges(u, &pcs, add_range, c);
         known[i] = c->ranges.nr > before;
     }
     struct cursor aranges = dwarf_section_cursor(&d->file, SEC_ARANGES, 0);

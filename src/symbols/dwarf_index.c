@@ -64,7 +64,7 @@ static bool add_ranges(struct walk *w, uint32_t owner, const struct function_att
     struct dwarf_pcs pcs = {f->at[SLOT_LOW], f->at[SLOT_HIGH], f->at[SLOT_RANGES]};
     size_t before = w->x->ranges.nr;
     w->owner = owner;
-    dwarf_ranges(w->u, &pcs, add_range, w);
+    dwarf_pc_ranges(w->u, &pcs, add_range, w);
     return w->x->ranges.nr > before;
 }
 

@@ -481,7 +481,7 @@ static void ranges_5(const struct dwarf_unit *u, const struct dwarf_value *v,
         ;
 }
 
-void dwarf_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs, dwarf_each_range *each,
+void dwarf_pc_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs, dwarf_each_range *each,
                   void *context)
 {
     uint64_t low, high;

@@ -170,12 +170,12 @@ bool dwarf_address(const struct dwarf_unit *u, const struct dwarf_value *v, uint
 bool dwarf_reference(const struct dwarf_unit *u, const struct dwarf_value *v,
                      struct dwarf_file **file, uint64_t *offset);
 
-/* dwarf_ranges() calls `each` for every [low, high) of an entry's low_pc/high_pc or ranges. */
+/* dwarf_pc_ranges() calls `each` for every [low, high) of an entry's low_pc/high_pc or ranges. */
 struct dwarf_pcs {
     struct dwarf_value low, high, ranges;
 };
 typedef void dwarf_each_range(void *context, uint64_t low, uint64_t high);
-void dwarf_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs, dwarf_each_range *each,
+void dwarf_pc_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs, dwarf_each_range *each,
                   void *context);
 
 static inline struct cursor dwarf_section_cursor(const struct dwarf_file *f, enum dwarf_section s,
