@@ -2,6 +2,8 @@
 /* Opens files that others own. See other_file.h. */
 #include "base/other_file.h"
 
+#include "base/mounts.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,10 +27,45 @@ static int open_same(const char *path, const struct stat *st)
     return -1;
 }
 
+/* A descriptor of O_PATH, whose file system then was asked for nothing yet if all of the path is
+ * known to the kernel (RESOLVE_CACHED: Linux 5.12). Else the mount that the path leads to by its
+ * name must not be a stranger's. */
+static int find(int folder, pid_t pid, const char *path, uint64_t flags, uint64_t resolve)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | flags, .resolve = resolve};
+    how.resolve |= RESOLVE_CACHED;
+    int place = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
+    if (place >= 0 || (errno != EAGAIN && errno != EINVAL))
+        return place;
+    if (path[0] == '/' && mounts_path_is_strangers(pid, path)) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    how.resolve = resolve;
+    return (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
+}
+
+/* The same for a path as we see it. */
+static int find_here(const char *path, uint64_t flags)
+{
+    int place = find(AT_FDCWD, 0, path, flags, 0);
+    return place < 0 && errno == ENOSYS ? open(path, O_PATH | O_CLOEXEC | (int)flags) : place;
+}
+
+/* What `place` (O_PATH) is, if that can be said without asking a stranger. */
+static bool look_at(int place, pid_t pid, struct stat *ret)
+{
+    struct statx st;
+    if (statx(place, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
+        return false;
+    errno = ENOTSUP;
+    return !mounts_is_strangers(pid, st.stx_dev_major, st.stx_dev_minor) && fstat(place, ret) == 0;
+}
+
 /* Open for reading what `place` (O_PATH) is, if it is a regular file. A descriptor of O_PATH is not
- * open: not even a device or a FIFO notices it. `path`: where it was found, for a root without
- * /proc. Closes `place`. */
-static int reopen(int place, const char *path)
+ * open: not even a device or a FIFO notices it. `pid`: who sees it at its place (0: we). `path`:
+ * where it was found, for a root without /proc. Closes `place`. */
+static int reopen(int place, pid_t pid, const char *path)
 {
     char link[32];
     struct stat st;
@@ -36,7 +73,7 @@ static int reopen(int place, const char *path)
     if (place < 0)
         return -1;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", place);
-    if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
+    if (!look_at(place, pid, &st) || !S_ISREG(st.st_mode))
         why = ENOTSUP;
     else if ((fd = open(link, OPEN_FLAGS)) < 0 && (errno != ENOENT || !path))
         why = errno;
@@ -49,15 +86,24 @@ static int reopen(int place, const char *path)
 
 int other_file_open(const char *path)
 {
-    return reopen(open(path, O_PATH | O_CLOEXEC), path);
+    return reopen(find_here(path, 0), 0, path);
+}
+
+bool other_file_stat(const char *path, struct stat *ret)
+{
+    int place = find_here(path, 0);
+    bool is = place >= 0 && look_at(place, 0, ret);
+    if (place >= 0)
+        close(place);
+    return is;
 }
 
 int other_file_open_shared(const char *path)
 {
     struct stat link, file;
-    int place = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (place < 0 || fstat(place, &link) < 0 || !S_ISLNK(link.st_mode))
-        return reopen(place, path);
+    int place = find_here(path, O_NOFOLLOW);
+    if (place < 0 || !look_at(place, 0, &link) || !S_ISLNK(link.st_mode))
+        return reopen(place, 0, path);
     close(place);
     int fd = other_file_open(path);
     if (fd < 0 || (fstat(fd, &file) == 0 && file.st_uid == link.st_uid))
@@ -80,17 +126,16 @@ static size_t behind_root(const char *root_link, const char *path)
 /* Returns a descriptor of O_PATH. */
 static int find_in_root(pid_t pid, const char *path)
 {
-    const struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    enum { RESOLVE = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
     char at[64];
     snprintf(at, sizeof(at), "/proc/%d/root", (int)pid);
     int root = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return -1;
-    int place = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    int place = find(root, pid, path, O_NOFOLLOW, RESOLVE);
     const size_t length = place < 0 ? behind_root(at, path) : 0;
     if (length)
-        place = (int)syscall(SYS_openat2, root, path + length, &how, sizeof(how));
+        place = find(root, pid, path + length, O_NOFOLLOW, RESOLVE);
     int why = errno;
     close(root);
     errno = why;
@@ -99,13 +144,13 @@ static int find_in_root(pid_t pid, const char *path)
 
 int other_file_open_in_root(pid_t pid, const char *path)
 {
-    return reopen(find_in_root(pid, path), NULL);
+    return reopen(find_in_root(pid, path), pid, NULL);
 }
 
 bool other_file_stat_in_root(pid_t pid, const char *path, struct stat *ret)
 {
     int place = find_in_root(pid, path);
-    bool is = place >= 0 && fstat(place, ret) == 0;
+    bool is = place >= 0 && look_at(place, pid, ret);
     if (place >= 0)
         close(place);
     return is;
@@ -127,7 +172,7 @@ static int open_link(pid_t pid, const char *link, uint64_t inode)
 {
     char path[96];
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, link);
-    return only_inode(other_file_open(path), inode);
+    return only_inode(reopen(open(path, O_PATH | O_CLOEXEC), pid, NULL), inode);
 }
 
 /* Open it by its path: in the process's root, or, where we may not look into that, in ours. */

@@ -2,9 +2,10 @@
 /*
  * The one way to open files that others own: programs and libraries that a process has mapped, and
  * what it has written about its code. Their owner may put a link, a FIFO, a device or another file
- * in their place at any time. So nothing here waits for another process, opens a device, or follows
- * a link out of the root of the process whose file it is. What is opened is a regular file, and it
- * stays the one that was checked.
+ * in their place at any time. So nothing here waits for another process, opens a device, asks a
+ * file system that another user provides (base/mounts.h), or follows a link out of the root of the
+ * process whose file it is. What is opened is a regular file, and it stays the one that was
+ * checked.
  *
  * tests/opens (part of `make check`) fails when the rooms that look at processes open files
  * elsewhere.
@@ -23,8 +24,13 @@
  * caller closes; -1: there is none (errno says why; ENOTSUP: it is not a regular file). */
 int other_file_open(const char *path);
 
-/* The same in a folder where everybody may write, such as /tmp: a link at the end of the path
- * counts only if its owner is also the owner of what it leads to (errno ENOTSUP otherwise). */
+/* stat() of what the path leads to, whatever it is. Returns false also where that is not ours to
+ * ask. */
+bool other_file_stat(const char *path, struct stat *ret);
+
+/* The same as other_file_open() in a folder where everybody may write, such as /tmp: a link at the
+ * end of the path counts only if its owner is also the owner of what it leads to (errno ENOTSUP
+ * otherwise). */
 int other_file_open_shared(const char *path);
 
 /* Open a regular file at an absolute path as the process sees it, or as /proc/PID/maps tells us of

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "base/proc.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,11 +35,19 @@ bool proc_is_apart(uint32_t pid, const char *which)
     return stat(path, &ours) == 0 && theirs.st_ino != ours.st_ino;
 }
 
+/* Which folder a path leads to, without asking a file system that a user provides (base/mounts.h).
+ */
+static bool folder_of(const char *path, struct statx *ret)
+{
+    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, ret) == 0;
+}
+
 bool proc_has_own_root(uint32_t pid)
 {
     char path[64];
-    struct stat theirs, ours;
+    struct statx theirs, ours;
     snprintf(path, sizeof(path), "/proc/%" PRIu32 "/root/.", pid);
-    return stat(path, &theirs) == 0 && stat("/proc/self/root/.", &ours) == 0 &&
-           (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev);
+    return folder_of(path, &theirs) && folder_of("/proc/self/root/.", &ours) &&
+           (theirs.stx_ino != ours.stx_ino || theirs.stx_dev_major != ours.stx_dev_major ||
+            theirs.stx_dev_minor != ours.stx_dev_minor);
 }

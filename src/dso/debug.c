@@ -109,8 +109,8 @@ static bool belongs(const struct debug_search *s, const struct elf_image *e)
 static void consider(struct debug_search *s, char *path)
 {
     struct elf_image *e = NULL;
-    if (!path || s->found || strcmp(path, s->image->path) == 0 || access(path, R_OK) != 0 ||
-        elf_image_open(path, &e, NULL)) {
+    if (!path || s->found || strcmp(path, s->image->path) == 0 ||
+        elf_image_open(path, &e, NULL) < 0) {
         free(path);
         return;
     }

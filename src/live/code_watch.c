@@ -21,6 +21,7 @@ enum {
     POLL_NS = 200000000,  /* between two looks at all files */
     FILE_MAX = 64 << 20,  /* bytes of one file that are kept */
     PROCESSES_MAX = 4096, /* that are watched; each holds up to two files open */
+    OPEN_TRIES = 5,       /* to open a jitdump that is not at its place */
     TEXT_LOOKS = 5,       /* at most for text that a process moves: it does that when it starts */
     PROBLEMS_MAX = 5,     /* that are told one by one */
 };
@@ -31,6 +32,7 @@ struct kept_file {
     uint64_t written; /* bytes that the recording has */
     char *path;       /* as the process sees it; NULL: it is not known that there is one */
     bool refused;     /* it is another user's */
+    unsigned tries;   /* to open it by its mapping */
 };
 
 enum { MAP, DUMP, FILES };
@@ -122,14 +124,33 @@ const char *code_watch_problem(struct code_watch *w)
     return w->last;
 }
 
+/* Open the jitdump that a process has mapped, and has deleted since. */
+static int open_mapped(const struct code_process *p)
+{
+    struct process_maps maps;
+    struct error ignored;
+    int fd = -1;
+    if (process_maps_read((pid_t)p->pid, &maps, &ignored) < 0)
+        return -1;
+    vec_foreach (map, &maps.maps)
+        if (fd < 0 && session_announced_pid(map->path))
+            fd = other_file_open_mapped((pid_t)p->pid, map, NULL);
+    process_maps_free(&maps);
+    return fd;
+}
+
 /* Open a file of a process, if it is the process's user's or root's: another user's would be a lie
  * about this process. */
 static void open_file(const struct code_process *p, struct kept_file *file)
 {
     char of[32];
     struct stat st, process;
+    if (!file->path || file->fd >= 0)
+        return;
     snprintf(of, sizeof(of), "/proc/%" PRIu32, p->pid);
-    int fd = file->path && file->fd < 0 ? other_file_open_in_root((pid_t)p->pid, file->path) : -1;
+    int fd = other_file_open_in_root((pid_t)p->pid, file->path);
+    if (fd < 0 && file == &p->file[DUMP] && file->tries++ < OPEN_TRIES)
+        fd = open_mapped(p);
     if (fd < 0)
         return;
     bool known = fstat(fd, &st) == 0 && stat(of, &process) == 0;
@@ -207,7 +228,7 @@ static void write_rest(struct code_watch *w, struct code_process *p, int i)
 static bool will_be_found(const struct kept_file *file)
 {
     struct stat here, held;
-    if (!file->path || stat(file->path, &here) < 0)
+    if (!file->path || !other_file_stat(file->path, &here))
         return false;
     return file->fd < 0 || (fstat(file->fd, &held) == 0 && here.st_ino == held.st_ino &&
                             here.st_dev == held.st_dev);
@@ -364,6 +385,7 @@ int code_watch_poll(struct code_watch *w, struct error *err)
     w->polled = now;
     vec_foreach (slot, &w->processes) {
         struct code_process *p = slot->value;
+        mem_writer_looks(&w->writer, (pid_t)p->pid);
         open_files(p);
         for (int i = 0; i < FILES && p->apart; i++)
             write_rest(w, p, i);
@@ -389,6 +411,7 @@ int code_watch_finish(struct code_watch *w, struct error *err)
 {
     vec_foreach (slot, &w->processes) {
         struct code_process *p = slot->value;
+        mem_writer_looks(&w->writer, (pid_t)p->pid);
         open_files(p);
         write_last(w, p);
         if (mem_writer_send(&w->writer, err) < 0)
