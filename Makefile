@@ -16,7 +16,7 @@ endif
 # By counts of instructions -O3 is 2 to 5 % cheaper than -O2, and compiles in the same time.
 OPT      := -O3 -g
 ifneq ($(findstring asan,$(VARIANT)),)
-OPT      := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+OPT      := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS  += -fsanitize=address,undefined
 endif
 WARN     := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
@@ -26,6 +26,11 @@ LIBS_PKG := libtraceevent libelf libdw capstone libbpf libzstd liblzma zlib libp
 ifeq ($(shell pkg-config --exists libdeflate && echo yes),yes)
 LIBS_PKG += libdeflate
 CPPFLAGS += -DHAVE_LIBDEFLATE
+endif
+# Filters the system calls of the process that reads what strangers own.
+ifeq ($(shell pkg-config --exists libseccomp && echo yes),yes)
+LIBS_PKG += libseccomp
+CPPFLAGS += -DHAVE_SECCOMP
 endif
 CPPFLAGS += -D_GNU_SOURCE -I. -Isrc -I$(B)/generated $(shell pkg-config --cflags $(LIBS_PKG) 2>/dev/null) \
             $(shell src/build/libperf --cflags)
@@ -128,7 +133,7 @@ $(B)/truth/toy/program: tests/toy/program.c tests/toy/toy.h
 	strip $@
 
 # (The fuzz targets are compiled, too: else nobody sees that they no longer fit.)
-tests: $(TESTS) $(TRUTHS) $(B)/storm/fuzz_lua $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
+tests: $(TESTS) $(TRUTHS) $(B)/storm/fuzz_lua $(B)/storm/fuzz_cfi_libdw $(B)/storm/fuzz_lines_libdw $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
 
 check: deps
 	+tests/run
@@ -151,9 +156,10 @@ asan:
 
 # ---- fuzzing (clang's libFuzzer) and benchmarks --------------------------------------------
 FUZZ_SECONDS ?= 60
+FUZZING_ENGINE ?= -fsanitize=fuzzer
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LIBS) $(LDLIBS)
+	$(CC) $(LDFLAGS) $(FUZZING_ENGINE) -o $@ $< $(LIBS) $(LDLIBS)
 
 fuzzers: $(FUZZERS)
 
@@ -162,7 +168,7 @@ $(B)/storm/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/storm.o $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-storms: $(B)/storm/fuzz_unwind $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua $(B)/storm/fuzz_lua_discover
+storms: $(B)/storm/fuzz_cfi_libdw $(B)/storm/fuzz_lines_libdw $(B)/storm/fuzz_unwind $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua $(B)/storm/fuzz_lua_discover
 
 # Ten million walks over damaged images of plain Lua (64 an input), with sanitizers.
 storm-lua:
@@ -174,6 +180,12 @@ fuzz:
 	$(MAKE) VARIANT=clang-asan-fuzz CFLAGS="$(OPT) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" \
 	    LDFLAGS=-fsanitize=address,undefined fuzzers
 	tests/fuzz/run build-clang-asan-fuzz/fuzz $(FUZZ_SECONDS)
+
+# Which lines of the parsers the inputs of all fuzz targets reach.
+fuzz-coverage:
+	$(MAKE) VARIANT=clang-coverage CFLAGS="-O1 -g -fprofile-instr-generate -fcoverage-mapping" \
+	    LDFLAGS=-fprofile-instr-generate fuzzers
+	tests/fuzz/coverage build-clang-coverage/fuzz
 
 $(B)/bench/%: $(B)/bench/%.o $(LIBS)
 	@mkdir -p $(@D)
@@ -224,5 +236,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps check check-kernels check-steps soak tests asan fuzz fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
+.PHONY: all libs deps check check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
 .SECONDARY:

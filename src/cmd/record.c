@@ -2,10 +2,12 @@
 /* ljperf record: perf record with trimmed stacks, and with the data that generated code needs. */
 #include "cmd/cmd.h"
 #include "cmd/command_line.h"
+#include "base/text.h"
 #include "output/output.h"
 #include "perfdata/perfdata.h"
 #include "record/options.h"
 #include "record/record.h"
+#include "record/target.h"
 #include "live/process_watch.h"
 
 #include <errno.h>
@@ -18,12 +20,21 @@
 
 enum { EXIT_NOT_FOUND = 127, EXIT_NOT_EXECUTABLE = 126 };
 
+/* Print a line. Strangers may have chosen names in it. */
+static void print_line(const char *line)
+{
+    struct text clean = {0};
+    text_clean(&clean, line);
+    fprintf(stderr, *line == '[' ? "%.*s\n" : "ljperf record: %.*s\n", (int)clean.size,
+            clean.at ? clean.at : "");
+    text_free(&clean);
+}
+
 static void say(void *context, bool detail, const char *line)
 {
     const struct record_options *o = context;
-    if (o->quiet || (detail && !o->verbose))
-        return;
-    fprintf(stderr, *line == '[' ? "%s\n" : "ljperf record: %s\n", line);
+    if (!o->quiet && (!detail || o->verbose))
+        print_line(line);
 }
 
 static double seconds(const struct timeval *t)
@@ -32,7 +43,8 @@ static double seconds(const struct timeval *t)
 }
 
 /* Print perf's closing lines, and losses with their cure. */
-static void print_outcome(const struct record_options *o, const struct record_outcome *r)
+static void print_outcome(const struct record_options *o, const struct record_outcome *r,
+                          const struct rusage *reader)
 {
     if (o->quiet || !r->path)
         return;
@@ -43,7 +55,9 @@ static void print_outcome(const struct record_options *o, const struct record_ou
     if (o->verbose && getrusage(RUSAGE_SELF, &used) == 0)
         fprintf(stderr,
                 "ljperf record: used %.3f s of processor time itself, %.3f s of it in the kernel\n",
-                seconds(&used.ru_utime) + seconds(&used.ru_stime), seconds(&used.ru_stime));
+                seconds(&used.ru_utime) + seconds(&used.ru_stime) + seconds(&reader->ru_utime) +
+                    seconds(&reader->ru_stime),
+                seconds(&used.ru_stime) + seconds(&reader->ru_stime));
     if (r->given_up)
         fprintf(stderr,
                 "ljperf record: the last %" PRIu64
@@ -82,17 +96,41 @@ static int exit_like(const struct record_outcome *r)
     return end_like(r->has_child ? r->child_status : 0, r->signal);
 }
 
-/* Record; unless disabled, also the data beside samples that managed code needs. */
-static int run(struct record_options *o, struct record_outcome *r, struct error *err)
+/* Whether the copier's maps and events would leave too few descriptors to the recorder. */
+static bool has_few_descriptors(struct record_options *o)
+{
+    enum { FEW = 64, OF_A_CPU = 4 };
+    struct rlimit now;
+    const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+    if (getrlimit(RLIMIT_NOFILE, &now) < 0 ||
+        now.rlim_cur >= FEW + OF_A_CPU * (rlim_t)(cpus > 0 ? cpus : 1))
+        return false;
+    char line[160];
+    snprintf(line, sizeof(line),
+             "Lua stacks are read after the samples, not with them: only %llu descriptors may be "
+             "open (ulimit -n)",
+             (unsigned long long)now.rlim_cur);
+    say(o, false, line);
+    return true;
+}
+
+/* Record; unless disabled, also the data beside samples that managed code needs. `reader`: what the
+ * processes used that read these. */
+static int run(struct record_options *o, struct record_outcome *r, struct rusage *reader,
+               struct error *err)
 {
     const struct process_watch_options options = {
-        .max_log = o->max_log, .stack = o->callgraph == CALLGRAPH_DWARF ? o->stack_size : 0};
+        .no_copier = !o->no_vm && has_few_descriptors(o),
+        .max_log = o->max_log,
+        .stack = o->callgraph == CALLGRAPH_DWARF ? o->stack_size : 0};
     struct process_watch *watch = o->no_vm ? NULL : process_watch_create(&options, say, o);
     if (!watch && !o->no_vm)
         return error_no_memory(err);
     o->wake_each = watch && process_watch_reads_late(watch);
     o->wake_early = watch != NULL;
     int failed = record_run(o, watch ? process_watch_hooks(watch) : NULL, say, o, r, err);
+    if (watch)
+        *reader = process_watch_used(watch);
     process_watch_free(watch);
     return failed;
 }
@@ -101,12 +139,14 @@ static int run(struct record_options *o, struct record_outcome *r, struct error 
 static int record(struct record_options *o)
 {
     struct record_outcome r = {0};
+    struct rusage reader = {0};
     struct error err = {0};
     int status;
-    int failed = run(o, &r, &err);
+    o->descriptors = descriptors_allow();
+    int failed = run(o, &r, &reader, &err);
     if (failed)
-        fprintf(stderr, "ljperf record: %s\n", err.text);
-    print_outcome(o, &r);
+        print_line(err.text);
+    print_outcome(o, &r, &reader);
     print_losses(o, &r);
     if (!failed)
         status = exit_like(&r);

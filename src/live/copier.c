@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -531,6 +532,29 @@ void copier_drop(struct copier *c, pid_t pid)
     uint32_t key = (uint32_t)pid;
     (void)bpf_map_delete_elem(c->lua_processes, &key);
     (void)bpf_map_delete_elem(c->processes, &key); /* the process may never have been there */
+}
+
+/* ---- another process ----------------------------------------------------------------------- */
+
+void copier_renew(struct copier *c)
+{
+    enum { MORE = 1 << 20 }; /* than one process sets */
+    c->lua_version += MORE;
+}
+
+void copier_maps(const struct copier *c, int ret[COPIER_MAPS])
+{
+    ret[0] = c->processes;
+    ret[1] = c->lua_processes;
+    ret[2] = c->counters;
+}
+
+bool copier_needs_bpf(void)
+{
+    struct utsname kernel;
+    unsigned major = 0, minor = 0;
+    return uname(&kernel) < 0 || sscanf(kernel.release, "%u.%u", &major, &minor) != 2 ||
+           major < 5 || (major == 5 && minor < 19);
 }
 
 struct vmstack_counters copier_counters(const struct copier *c)

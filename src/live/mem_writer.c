@@ -11,6 +11,12 @@ uint64_t mem_writer_now(const struct mem_writer *p)
     return p->sink.now(p->sink.context);
 }
 
+void mem_writer_looks(const struct mem_writer *p, pid_t pid)
+{
+    if (p->sink.looks)
+        p->sink.looks(p->sink.context, pid);
+}
+
 int mem_writer_send(struct mem_writer *p, struct error *err)
 {
     struct error why;

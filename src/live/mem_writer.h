@@ -18,6 +18,8 @@ struct log_sink {
     int (*write)(void *context, const void *payload, size_t size, struct error *err);
     uint64_t (*now)(void *context); /* ns */
     bool (*full)(void *context);    /* the log takes no more contents, only marks; NULL: never */
+    /* Called before something of a process is read outside of its samples; NULL: nobody asks. */
+    void (*looks)(void *context, pid_t pid);
     void *context;
 };
 
@@ -35,6 +37,8 @@ struct mem_writer {
 };
 
 uint64_t mem_writer_now(const struct mem_writer *p);
+/* Tell the sink that something of this process will be read. */
+void mem_writer_looks(const struct mem_writer *p, pid_t pid);
 /* Add an entry of any length, split into pieces, each with the entry's times. */
 void mem_writer_put(struct mem_writer *p, const struct vmevent_entry *entry);
 /* Write the waiting payload. Returns -1 when this or an earlier payload could not be written. */

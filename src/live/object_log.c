@@ -714,6 +714,7 @@ int object_log_pass(struct object_log *p, size_t budget, struct error *err)
     if (!spare)
         return error_no_memory(err);
     p->pass++;
+    mem_writer_looks(&p->out, p->out.pid);
     make_room(p);
     const uint64_t since = now(p);
     const struct pass pass = {

@@ -8,7 +8,8 @@
  *     sample   do the same walk as offline over the process's memory, and log what the walk reads
  *     tick     read known objects again; write the log as `ljperf:mem` events
  *
- * A thread of its own (reader_thread.h) does everything except `opened` and the end.
+ * All but `opened` is done by a reader beside the recorder (reader.h): a thread, or, where the
+ * recorder has privileges, a process without them.
  *
  * Where the kernel refuses the copier, the recorder itself reads Lua stacks, after the samples.
  */
@@ -18,10 +19,13 @@
 #include "record/record.h"
 #include "live/vmstack.h"
 
+#include <sys/resource.h>
+
 struct process_watch;
 
 struct process_watch_options {
     bool no_copier;   /* do not even try eBPF */
+    bool thread;      /* read in a thread, whatever the privileges */
     uint64_t max_log; /* bytes of VM memory that a file may hold; 0: no limit */
     uint32_t stack;   /* bytes of the native stack that samples have; 0: none */
 };
@@ -38,7 +42,10 @@ bool process_watch_reads_late(const struct process_watch *watch);
 /* The hooks to pass to record_run(); they live as long as the process_watch. */
 const struct capture_hooks *process_watch_hooks(struct process_watch *watch);
 void process_watch_free(struct process_watch *watch);
+/* What the processes that read for it have used. Call after the end of the recording. */
+struct rusage process_watch_used(const struct process_watch *watch);
 
+/* Counts of a reader that is a thread; of a process they stay in that process. */
 struct process_watch_stats {
     struct vmstack_counters copier; /* zeros without a copier */
     bool has_copier;

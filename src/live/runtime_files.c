@@ -19,8 +19,7 @@
 #include <unistd.h>
 
 enum {
-    KEPT_MAX = 8192,     /* build ids kept for later recordings */
-    KEPT_BYTES = 1 << 20 /* size limit of the file that holds them */
+    KEPT_BYTES = 1 << 20 /* size limit of the file that holds build ids for later recordings */
 };
 
 /* A file that was searched now, or (inode 0) in an earlier recording. */
@@ -329,7 +328,7 @@ static void read_kept(struct runtime_files *f, FILE *in)
     head_line(head, sizeof(head));
     if (!fgets(line, sizeof(line), in) || strcmp(line, head) != 0)
         return;
-    for (size_t nr = 0; nr < KEPT_MAX && fgets(line, sizeof(line), in); nr++) {
+    for (size_t nr = 0; nr < RUNTIME_FILES_KEPT && fgets(line, sizeof(line), in); nr++) {
         struct known_file *k = calloc(1, sizeof(*k));
         if (!k || !build_id_from_hex(line, &k->key.build_id) || !is_long_enough(&k->key.build_id) ||
             runtime_files_find(f, &k->key) == 0) {
@@ -368,25 +367,53 @@ static bool is_kept(const struct known_file *k)
     return is_long_enough(&k->key.build_id) && !k->holds.holds && !k->problem;
 }
 
-static bool write_kept(const struct runtime_files *f, FILE *out)
+size_t runtime_files_empty(const struct runtime_files *f, struct build_id *ret, size_t max)
 {
-    struct table written = {0};
-    char head[128], hex[2 * BUILD_ID_MAX + 1];
+    struct table found = {0};
     size_t nr = 0;
-    head_line(head, sizeof(head));
-    fputs(head, out);
-    for (size_t i = f->files.nr; i-- && nr < KEPT_MAX;) { /* newest first */
+    for (size_t i = f->files.nr; i-- && nr < max;) { /* newest first */
         const struct known_file *k = f->files.at[i];
         const struct build_id *id = &k->key.build_id;
-        if (!is_kept(k) || table_get(&written, id_key(id)) ||
-            !table_put(&written, id_key(id), f->files.at[i]))
-            continue;
-        build_id_hex(id, hex);
-        fprintf(out, "%s\n", hex);
-        nr++;
+        if (is_kept(k) && !table_get(&found, id_key(id)) &&
+            table_put(&found, id_key(id), f->files.at[i]))
+            ret[nr++] = *id;
     }
-    table_free(&written);
-    return !ferror(out);
+    table_free(&found);
+    return nr;
+}
+
+int runtime_files_add_empty(struct runtime_files *f, const struct build_id *ids, size_t nr,
+                            struct error *err)
+{
+    for (size_t i = 0; i < nr; i++) {
+        const struct runtime_file_key key = {.build_id = ids[i]};
+        if (ids[i].size > BUILD_ID_MAX || !is_long_enough(&ids[i]) ||
+            !(runtime_files_find(f, &key) & HOLDS_UNKNOWN))
+            continue;
+        struct known_file *k = calloc(1, sizeof(*k));
+        if (!k)
+            return error_no_memory(err);
+        k->key = key;
+        f->changed = true;
+        if (add(f, k, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool write_kept(const struct runtime_files *f, FILE *out)
+{
+    char head[128], hex[2 * BUILD_ID_MAX + 1];
+    struct build_id *ids = calloc(RUNTIME_FILES_KEPT, sizeof(*ids));
+    size_t nr = ids ? runtime_files_empty(f, ids, RUNTIME_FILES_KEPT) : 0;
+    head_line(head, sizeof(head));
+    fputs(head, out);
+    for (size_t i = 0; i < nr; i++) {
+        build_id_hex(&ids[i], hex);
+        fprintf(out, "%s\n", hex);
+    }
+    free(ids);
+    return ids && !ferror(out);
 }
 
 void runtime_files_save(struct runtime_files *f)

@@ -56,6 +56,14 @@ void runtime_files_free(struct runtime_files *f);
 void runtime_files_load(struct runtime_files *f);
 void runtime_files_save(struct runtime_files *f);
 
+/* For a process that looks at files but may not keep anything: the build ids of files that hold
+ * nothing, newest first (`ret`: room for `max`; returns their number), and taking them over in the
+ * process that may. Ids that no file has are left out. */
+size_t runtime_files_empty(const struct runtime_files *f, struct build_id *ret, size_t max);
+int runtime_files_add_empty(struct runtime_files *f, const struct build_id *ids, size_t nr,
+                            struct error *err);
+enum { RUNTIME_FILES_KEPT = 8192 }; /* build ids that are kept, at most */
+
 /* What is known of a file, without searching it. */
 unsigned runtime_files_find(const struct runtime_files *f, const struct runtime_file_key *key);
 

@@ -389,7 +389,7 @@ static int start_command(struct snapshot *s, struct error *err)
 {
     if (!s->o->command)
         return 0;
-    if (child_fork(s->o->command, false, &s->child, err) < 0)
+    if (child_fork(s->o->command, false, NULL, &s->child, err) < 0)
         return -1;
     s->out->has_child = true;
     s->out->exec_errno = child_start(&s->child);

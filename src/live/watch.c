@@ -12,7 +12,7 @@
 
 static const struct {
     const struct runtime *runtime;
-    const struct watch_kind *kind; /* NULL: process_watch.c drives it */
+    const struct watch_kind *kind; /* NULL: process_look.c drives it */
 } rows[] = {{&luajit_runtime, NULL}, {&v8_runtime, &v8_watch_kind}};
 
 static const struct watch_kind *kind_of(const struct runtime *rt)

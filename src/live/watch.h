@@ -2,7 +2,7 @@
 /*
  * Watches: how the recorder looks at running processes with a runtime, while their samples come.
  * The table (watch.c) has a row for each runtime that needs a watch of its own; all others have
- * runtime_watch.h. LuaJIT's (lua_watch.h) is not in it: process_watch.c drives it, together with
+ * runtime_watch.h. LuaJIT's (lua_watch.h) is not in it: process_look.c drives it, together with
  * the eBPF copier.
  */
 #ifndef LIVE_WATCH_H

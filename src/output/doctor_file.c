@@ -35,9 +35,9 @@ struct tally {
     struct lua_count lua;
     struct name_tally names;
     VEC(struct event_count) events;
-    count_list dso_frames; /* by dso id */
-    count_list functions;  /* frames by id of the managed function */
-    uint64_t provenance[3];   /* user frames by enum provenance */
+    count_list dso_frames;  /* by dso id */
+    count_list functions;   /* frames by id of the managed function */
+    uint64_t provenance[3]; /* user frames by enum provenance */
     uint64_t jit_frames;
     uint64_t unmapped_frames; /* user code in no mapping, or in a mapping without a file */
     uint64_t full_copies;     /* full stack copies: the stack may go on behind the copy */

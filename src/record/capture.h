@@ -22,9 +22,10 @@ struct capture {
     perfdata_event_vec all; /* of `events`, then of the hooks; the latter own names and ids */
     struct capture_plan plan;
     struct child child;
+    char *program;      /* of the plan */
     pid_vec tids, pids; /* recorded from the start; empty when system_wide */
     bool system_wide, on_exec;
-    pid_t self;
+    pid_t self, helper; /* `helper`: 0: there is none */
 
     struct perfdata_writer *w;
     char *path;        /* path of the file being written */

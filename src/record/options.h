@@ -7,6 +7,7 @@
 #include "record/event_parse.h"
 
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 enum callgraph { CALLGRAPH_NONE, CALLGRAPH_FP, CALLGRAPH_DWARF };
@@ -51,6 +52,7 @@ struct record_options {
     bool quiet, verbose;
     bool all_user, all_kernel;
     bool exclude_self;
+    struct rlimit descriptors; /* that the command may open; zeros: as many as the recorder */
     bool no_vm;
     /* Not set by the user. wake_each: every sample wakes the recorder, which has to read a process
      * then. wake_early: where samples are few, every record wakes the recorder, which looks at

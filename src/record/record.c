@@ -4,6 +4,7 @@
 #include "record/capture.h"
 #include "record/output.h"
 #include "record/target.h"
+#include "base/confine.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -42,6 +43,11 @@ uint64_t capture_now(const struct capture *c)
     if (!c->o->use_clockid || clock_gettime(c->o->clockid, &ts) < 0)
         return 0;
     return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void capture_helper(struct capture *c, pid_t pid)
+{
+    c->helper = pid;
 }
 
 void capture_say(struct capture *c, bool detail, const char *fmt, ...)
@@ -184,6 +190,7 @@ static int add_hook_events(struct capture *c, perfdata_event_vec *more, struct e
 static int tell_hooks(struct capture *c, struct error *err)
 {
     perfdata_event_vec more = {0};
+    c->program = c->on_exec ? program_of(c->o->command[0]) : NULL;
     for (size_t i = 0; i < c->events.nr; i++) {
         c->events.at[i].pub.index = (unsigned)i;
         if (!vec_push(&c->all, c->events.at[i].pub))
@@ -201,6 +208,7 @@ static int tell_hooks(struct capture *c, struct error *err)
                                     .nr_pids = c->pids.nr,
                                     .system_wide = c->system_wide,
                                     .command = c->on_exec,
+                                    .program = c->program,
                                     .wakes_early = c->events.wakes_early};
     if (!c->hooks || !c->hooks->opened)
         return 0;
@@ -358,6 +366,14 @@ static int run(struct capture *c, struct error *err)
     }
 }
 
+/* All is open: give up what is not needed any more. */
+static void give_up_privileges(struct capture *c)
+{
+    struct error why;
+    if (confine_is_wanted() && confine_recorder(c->o->switch_mode != SWITCH_NEVER, &why) < 0)
+        capture_say(c, true, "%s", why.text);
+}
+
 /* Enable the events, and let the command begin. */
 static int begin(struct capture *c, struct error *err)
 {
@@ -367,6 +383,7 @@ static int begin(struct capture *c, struct error *err)
         c->out->exec_errno = child_start(&c->child);
     if (c->o->delay_ms) /* after the program has begun, which may take time on a busy machine */
         c->enable_at = capture_monotonic() + c->o->delay_ms * MS;
+    give_up_privileges(c);
     return c->out->exec_errno ? error_system(err, c->out->exec_errno, "%s", c->o->command[0]) : 0;
 }
 
@@ -385,7 +402,7 @@ static int record_all(struct capture *c, struct error *err)
     if (block_signals(c, err) < 0)
         return -1;
     bool piped = strcmp(c->path, "-") == 0; /* standard output then belongs to the recording */
-    if (c->o->command && child_fork(c->o->command, piped, &c->child, err) < 0)
+    if (c->o->command && child_fork(c->o->command, piped, &c->o->descriptors, &c->child, err) < 0)
         return -1;
     come_first();
     if (open_events(c, err) < 0)
@@ -454,6 +471,7 @@ static void capture_free(struct capture *c)
         free(*part);
     vec_free(&c->parts);
     free(c->polls);
+    free(c->program);
     free(c->path);
     if (c->signals >= 0)
         close(c->signals);

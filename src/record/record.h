@@ -62,6 +62,8 @@ struct capture_plan {
     size_t nr_pids;
     bool system_wide; /* any process may be sampled; `pids` is then empty */
     bool command;     /* pids[0] is the waiting command, which still runs the recorder's image */
+    const char
+        *program;     /* the file that the command will execute; NULL: not known, or no command */
     bool wakes_early; /* samples are few: every record wakes the recorder */
 };
 
@@ -69,7 +71,7 @@ struct capture;
 
 /*
  * Callbacks that work along with the recorder. Every function may be NULL. All are called from the
- * thread that empties the rings, so they must not wait (reader_thread.h is for work that waits).
+ * thread that empties the rings, so they must not wait (live/reader.h is for work that waits).
  * They return 0, or -1 with `err` filled, which ends the recording (the part already written stays
  * valid).
  */
@@ -107,6 +109,9 @@ struct capture_hooks {
  * time must be a time of the recording's clock, either now or since the last `tick`. Returns -1 if
  * the file cannot be written. */
 int capture_write(struct capture *c, const void *record, size_t size, struct error *err);
+
+/* A process that works for the recorder: --exclude-perf excludes its samples, too. 0: none. */
+void capture_helper(struct capture *c, pid_t pid);
 
 /* The clock of the samples, ns; 0 when user space cannot read it. */
 uint64_t capture_now(const struct capture *c);

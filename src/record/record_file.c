@@ -2,8 +2,10 @@
 /* The files of a recording: how each begins and ends. */
 #include "record/capture.h"
 #include "base/text.h"
+#include "dso/dso.h"
 #include "record/header.h"
 #include "record/output.h"
+#include "record/synthesize_apart.h"
 
 #include <inttypes.h>
 #include <perf/event.h>
@@ -27,17 +29,28 @@ int capture_write(struct capture *c, const void *record, size_t size, struct err
 
 /* ---- beginning ----------------------------------------------------------------------------- */
 
+static void say_line(void *capture, const char *line)
+{
+    capture_say(capture, false, "%s", line);
+}
+
 static int synthesize_targets(struct capture *c, const struct synthesis *s, struct error *err)
 {
-    if (c->system_wide)
-        return synthesize_all(s, err);
+    pid_vec all = {0};
     if (c->on_exec && !c->live.nr) /* the command will give its maps and name when it begins */
         return synthesize_comm(s, c->child.pid, err);
-    const pid_vec *v = c->live.nr ? &c->live : &c->pids;
-    vec_foreach (pid, v)
-        if (synthesize_process(s, *pid, err) < 0)
-            return -1;
-    return 0;
+    const pid_vec *v = c->system_wide ? &all : c->live.nr ? &c->live : &c->pids;
+    int failed = c->system_wide ? synthesize_list(&all, err) : 0;
+    if (!failed)
+        failed = synthesize_processes(s, v, say_line, c, err);
+    vec_free(&all);
+    return failed;
+}
+
+static void keep_file(void *start, int fd, const struct build_id *id)
+{
+    (void)start;
+    (void)dso_keep_copy(fd, id);
 }
 
 static int keep_record(void *start, const void *record, size_t size, struct error *err)
@@ -56,7 +69,7 @@ static int synthesize_start(struct capture *c, struct text *start, struct error 
                           .context = start,
                           .data_maps = c->o->callgraph == CALLGRAPH_DWARF,
                           .build_ids = c->events.build_ids,
-                          .keep = !c->o->no_buildid_cache,
+                          .keep = c->o->no_buildid_cache ? NULL : keep_file,
                           .cache = id_cache_create()};
     const struct perf_event_header end = {PERF_RECORD_FINISHED_INIT, 0, sizeof(end)};
     const pid_t *tids = c->system_wide ? NULL : c->tids.at;

@@ -26,7 +26,8 @@ static int take_sample(struct capture *c, const struct perf_event_header *h,
         c->out->bad++;
         return capture_put(c, h, h->size, err);
     }
-    if (c->o->exclude_self && s.pid == (uint32_t)c->self)
+    if (c->o->exclude_self &&
+        (s.pid == (uint32_t)c->self || (c->helper && s.pid == (uint32_t)c->helper)))
         return 0;
     sample_trim(h, &s, &t);
     if (perfdata_writer_parts(c->w, t.parts, t.nr, err) < 0) {

@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,14 +65,14 @@ static bool build_id_read(const struct synthesis *s, const struct synth_map *m,
     int fd = other_file_open_mapped((pid_t)m->pid, &map, &gone), again;
     if (fd < 0)
         return false;
-    again = gone && s->keep ? dup(fd) : -1;
+    again = gone && s->keep ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     bool read = elf_image_take(m->name, fd, &image, &err) == 0;
     if (read) {
         *ret = image->build_id;
         elf_image_free(image);
     }
     if (ret->size && again >= 0)
-        (void)dso_keep_copy(again, ret);
+        s->keep(s->context, again, ret);
     if (again >= 0)
         close(again);
     return read || err.kind == ERROR_FORMAT; /* else no ELF file */
@@ -271,19 +272,18 @@ int synthesize_process(const struct synthesis *s, pid_t pid, struct error *err)
     return r;
 }
 
-int synthesize_all(const struct synthesis *s, struct error *err)
+int synthesize_list(pid_vec *ret, struct error *err)
 {
     DIR *dir = opendir("/proc");
-    int r = 0;
+    bool ok = true;
     if (!dir)
         return error_system(err, errno, "/proc cannot be read");
-    for (struct dirent *d; !r && (d = readdir(dir));) {
+    for (struct dirent *d; ok && (d = readdir(dir));) {
         pid_t pid = atoi(d->d_name);
-        if (pid > 0)
-            r = synthesize_process(s, pid, err);
+        ok = pid <= 0 || vec_push(ret, pid);
     }
     closedir(dir);
-    return r;
+    return ok ? 0 : error_no_memory(err);
 }
 
 /* ---- lists --------------------------------------------------------------------------------- */

@@ -20,7 +20,8 @@ struct synthesis {
     void *context;
     bool data_maps; /* also maps that are not executable */
     bool build_ids; /* in MMAP2 records */
-    bool keep;      /* copy files that are gone from their places to the build-id cache */
+    /* Called with a file that is gone from its place, so that it is kept; NULL: nothing is kept. */
+    void (*keep)(void *context, int fd, const struct build_id *id);
     struct id_cache *cache;
 };
 
@@ -36,8 +37,8 @@ int synthesize_kernel(const struct synthesis *s, bool *hidden, struct error *err
 int synthesize_process(const struct synthesis *s, pid_t pid, struct error *err);
 /* Only the name of a process. */
 int synthesize_comm(const struct synthesis *s, pid_t pid, struct error *err);
-/* Every process. */
-int synthesize_all(const struct synthesis *s, struct error *err);
+/* Append every process that exists. */
+int synthesize_list(pid_vec *ret, struct error *err);
 /* ID_INDEX, THREAD_MAP, CPU_MAP. `tids` NULL: everything. */
 int synthesize_lists(const struct synthesis *s, const struct events *e, const pid_t *tids,
                      size_t nr_tids, struct error *err);

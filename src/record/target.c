@@ -5,21 +5,39 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { TASKS_MAX = 1 << 20 };
 
+/* ---- descriptors --------------------------------------------------------------------------- */
+
+struct rlimit descriptors_allow(void)
+{
+    enum { WANTED = 1 << 16 };
+    const struct rlimit most = {WANTED, WANTED};
+    struct rlimit now;
+    if (getrlimit(RLIMIT_NOFILE, &now) < 0)
+        return (struct rlimit){0};
+    const struct rlimit all = {now.rlim_max, now.rlim_max};
+    if (now.rlim_max >= WANTED || setrlimit(RLIMIT_NOFILE, &most) < 0)
+        (void)setrlimit(RLIMIT_NOFILE, &all);
+    return now;
+}
+
 /* ---- the command --------------------------------------------------------------------------- */
 
 /* In the child: wait for a byte from the recorder, then execute the command. */
-static void child_run(char **command, bool to_stderr, int go, int failed)
+static void child_run(char **command, bool to_stderr, const struct rlimit *descriptors, int go,
+                      int failed)
 {
     char word;
     sigset_t none;
@@ -30,6 +48,8 @@ static void child_run(char **command, bool to_stderr, int go, int failed)
     signal(SIGXFSZ, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    if (descriptors && descriptors->rlim_max)
+        (void)setrlimit(RLIMIT_NOFILE, descriptors);
     if (to_stderr)
         dup2(STDERR_FILENO, STDOUT_FILENO);
     execvp(command[0], command);
@@ -37,7 +57,8 @@ static void child_run(char **command, bool to_stderr, int go, int failed)
     _exit(write(failed, &why, sizeof(why)) == sizeof(why) ? 127 : 126);
 }
 
-int child_fork(char **command, bool to_stderr, struct child *ret, struct error *err)
+int child_fork(char **command, bool to_stderr, const struct rlimit *descriptors, struct child *ret,
+               struct error *err)
 {
     int go[2], failed[2];
     *ret = (struct child){0};
@@ -53,7 +74,7 @@ int child_fork(char **command, bool to_stderr, struct child *ret, struct error *
     if (ret->pid == 0) {
         close(go[1]);
         close(failed[0]);
-        child_run(command, to_stderr, go[0], failed[1]);
+        child_run(command, to_stderr, descriptors, go[0], failed[1]);
     }
     int why = errno;
     close(go[0]);
@@ -66,6 +87,22 @@ int child_fork(char **command, bool to_stderr, struct child *ret, struct error *
     close(failed[0]);
     *ret = (struct child){0};
     return error_system(err, why, "%s: cannot be started", command[0]);
+}
+
+char *program_of(const char *command)
+{
+    const char *folders = getenv("PATH");
+    char path[PATH_MAX];
+    if (strchr(command, '/'))
+        return realpath(command, NULL);
+    while (folders && *folders) {
+        size_t length = strcspn(folders, ":");
+        int n = snprintf(path, sizeof(path), "%.*s/%s", (int)length, folders, command);
+        if (n > 0 && (size_t)n < sizeof(path) && access(path, X_OK) == 0)
+            return realpath(path, NULL);
+        folders += length + (folders[length] == ':');
+    }
+    return NULL;
 }
 
 int child_start(struct child *c)

@@ -5,6 +5,8 @@
 
 #include "record/options.h"
 
+#include <sys/resource.h>
+
 /* The command's process, forked and waiting. It ends if the recorder ends. */
 struct child {
     pid_t pid;  /* 0: there is no command, or it has been reaped */
@@ -14,9 +16,18 @@ struct child {
     bool ended;
 };
 
+/* Let this process open as many descriptors as it may: a recording needs some for each cpu, or for
+ * each task. Returns what was allowed before; zeros: not known. */
+struct rlimit descriptors_allow(void);
+
 /* Fork the process that will execute `command`; it waits for child_start(). `to_stderr`: its
- * standard output goes to standard error. */
-int child_fork(char **command, bool to_stderr, struct child *ret, struct error *err);
+ * standard output goes to standard error. `descriptors`: so many may it open (NULL, or zeros:
+ * as many as we). */
+int child_fork(char **command, bool to_stderr, const struct rlimit *descriptors, struct child *ret,
+               struct error *err);
+/* Returns the absolute path of the file that execvp() would execute, malloced; NULL: there is none.
+ */
+char *program_of(const char *command);
 /* Let it execute. Returns 0, or the errno with which exec failed. */
 int child_start(struct child *c);
 /* Reap the process if it has ended (`block`: wait until it ends). */

@@ -174,7 +174,7 @@ __attribute__((noinline)) static void spin(long rounds)
 #define CALLER(name, number)                                 \
     __attribute__((noinline)) static void name(generated *f) \
     {                                                        \
-        for (int i = 0; i < 250 * times; i++)                        \
+        for (int i = 0; i < 250 * times; i++)                \
             f(spin, 300000);                                 \
         sink += number;                                      \
     }

@@ -96,8 +96,8 @@ static pid_t start_luajit(int *input)
 
 static struct process_watch *begin(perfdata_event_vec *more)
 {
-    const struct process_watch_options options = {.no_copier = true};
-    const struct capture_plan plan = {.system_wide = true};
+    const struct process_watch_options options = {.no_copier = true, .thread = true};
+    static const struct capture_plan plan = {.system_wide = true};
     struct process_watch *watch = process_watch_create(&options, NULL, NULL);
     struct error err;
     assert_non_null(watch);
