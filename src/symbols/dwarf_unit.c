@@ -481,8 +481,8 @@ static void ranges_5(const struct dwarf_unit *u, const struct dwarf_value *v,
         ;
 }
 
-void dwarf_pc_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs, dwarf_each_range *each,
-                  void *context)
+void dwarf_pc_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs,
+                     dwarf_each_range *each, void *context)
 {
     uint64_t low, high;
     if (pcs->ranges.form) {

@@ -175,8 +175,8 @@ struct dwarf_pcs {
     struct dwarf_value low, high, ranges;
 };
 typedef void dwarf_each_range(void *context, uint64_t low, uint64_t high);
-void dwarf_pc_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs, dwarf_each_range *each,
-                  void *context);
+void dwarf_pc_ranges(const struct dwarf_unit *u, const struct dwarf_pcs *pcs,
+                     dwarf_each_range *each, void *context);
 
 static inline struct cursor dwarf_section_cursor(const struct dwarf_file *f, enum dwarf_section s,
                                                  uint64_t offset)
