@@ -359,6 +359,15 @@ int perfdata_print_header(const struct perfdata *pd, FILE *out);
 struct text;
 bool perfdata_print_tracepoint(const struct perfdata *pd, const struct sample *s, struct text *out);
 
+/* Get a number that a tracepoint's or uprobe's payload has under that name. Returns false when the
+ * event has none, its format was not recorded, or the payload is shorter than the format says. Any
+ * thread may call this, as above. */
+bool perfdata_sample_number(const struct perfdata *pd, const struct sample *s, const char *field,
+                            int64_t *ret);
+/* Append the names of the numbers in an event's payload, separated by commas. */
+void perfdata_number_names(const struct perfdata *pd, const struct perfdata_event *e,
+                           struct text *out);
+
 /* ---- writing ----------------------------------------------------------------------------- */
 
 struct perfdata_writer;

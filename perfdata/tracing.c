@@ -271,3 +271,54 @@ bool perfdata_print_tracepoint(const struct perfdata *pd, const struct sample *s
     pthread_mutex_unlock(&t->lock);
     return ok;
 }
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+static bool is_number(const struct tep_format_field *f)
+{
+    return !(f->flags & (TEP_FIELD_IS_ARRAY | TEP_FIELD_IS_DYNAMIC | TEP_FIELD_IS_STRING)) &&
+           (f->size == 1 || f->size == 2 || f->size == 4 || f->size == 8);
+}
+
+static int64_t read_number(const struct tep_event *e, const struct tep_format_field *f,
+                           const uint8_t *data)
+{
+    uint64_t value = tep_read_number(e->tep, data + f->offset, f->size);
+    unsigned unused = 64 - 8 * (unsigned)f->size;
+    if (f->flags & TEP_FIELD_IS_SIGNED)
+        return (int64_t)(value << unused) >> unused;
+    return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+}
+
+bool perfdata_sample_number(const struct perfdata *pd, const struct sample *s, const char *field,
+                            int64_t *ret)
+{
+    struct tracing *t = pd->tracing;
+    if (!t || !s->event || !s->event->is_tracepoint || !s->raw)
+        return false;
+    pthread_mutex_lock(&t->lock);
+    struct tep_event *e = event_find(t, s->event->attr.config);
+    struct tep_format_field *f = e ? tep_find_any_field(e, field) : NULL;
+    bool ok = f && is_number(f) && payload_fits(e, s->raw, s->raw_size);
+    if (ok)
+        *ret = read_number(e, f, s->raw);
+    pthread_mutex_unlock(&t->lock);
+    return ok;
+}
+
+void perfdata_number_names(const struct perfdata *pd, const struct perfdata_event *event,
+                           struct text *out)
+{
+    struct tracing *t = pd->tracing;
+    if (!t || !event->is_tracepoint)
+        return;
+    pthread_mutex_lock(&t->lock);
+    struct tep_event *e = event_find(t, event->attr.config);
+    for (struct tep_format_field *f = e ? e->format.fields : NULL; f; f = f->next) {
+        if (!is_number(f))
+            continue;
+        text_string(out, out->size ? ", " : "");
+        text_clean(out, f->name);
+    }
+    pthread_mutex_unlock(&t->lock);
+}

@@ -63,6 +63,7 @@ void common_free(struct common *c)
     vec_free(&c->replay.times);
     vec_free(&c->jitdumps);
     vec_free(&c->snapshots);
+    free(c->weight);
 }
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -158,6 +159,47 @@ static int take_times(void *target, const struct option_value *v, struct error *
     return 0;
 }
 
+/* The unit of a number that the kernel's tracepoints have under a name. */
+static enum weight_unit usual_unit(const char *name)
+{
+    static const char *const ns[] = {"runtime", "delay", "duration"};
+    static const char *const bytes[] = {"bytes_alloc", "bytes_req", "bytes", "nr_bytes", "len"};
+    for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++)
+        if (strcmp(name, ns[i]) == 0)
+            return UNIT_NS;
+    for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++)
+        if (strcmp(name, bytes[i]) == 0)
+            return UNIT_BYTES;
+    return UNIT_COUNT;
+}
+
+/* NAME[:UNIT] */
+static int take_weight(void *target, const struct option_value *v, struct error *err)
+{
+    static const char *const units[] = {
+        [UNIT_COUNT] = "count", [UNIT_NS] = "ns", [UNIT_BYTES] = "bytes"};
+    struct common *c = target;
+    size_t length = strcspn(v->text, ":");
+    if (!length)
+        return option_error(v, err, "expects NAME or NAME:UNIT, not `%.60s'", v->text);
+    free(c->weight);
+    c->weight = strndup(v->text, length);
+    if (!c->weight)
+        return error_no_memory(err);
+    c->replay.weight = c->weight;
+    c->replay.weight_unit = usual_unit(c->weight);
+    if (!v->text[length])
+        return 0;
+    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
+        if (strcmp(v->text + length + 1, units[i]) == 0) {
+            c->replay.weight_unit = (enum weight_unit)i;
+            return 0;
+        }
+    }
+    return option_error(v, err, "expects the unit count, ns or bytes, not `%.60s'",
+                        v->text + length + 1);
+}
+
 /* ---- options ------------------------------------------------------------------------------- */
 
 static int take_pids(void *target, const struct option_value *v, struct error *err)
@@ -190,6 +232,9 @@ const struct option_row common_rows[] = {
               "Use only samples of this time, in seconds. FROM or TO may be missing.")},
     {ROW_NAMES(0, "event", "NAMES", struct common, replay.events,
                "Use only samples of these events. * and ? are patterns.")},
+    {ROW_CALL(
+        0, "weight", "NAME", take_weight,
+        "Weigh samples by this number of a tracepoint (as ret:bytes; units: count, ns, bytes).")},
     {ROW_NUMBER(0, "max-stack", "N", struct common, replay.max_stack, 1, UINT32_MAX,
                 "Limit stacks to N frames (65536).")},
     {ROW_CLEAR(0, "no-inline", struct common, replay.symbols.inlines,
@@ -346,6 +391,26 @@ static void say_stacks(const struct replay_stats *st, const char *input)
     fputc('\n', stderr);
 }
 
+/* Samples that --weight leaves out; if it leaves out all, which names it could have. */
+static void say_weightless(const struct replay *r, const struct replay_stats *st)
+{
+    const struct perfdata *pd = replay_perfdata(r);
+    struct text names = {0};
+    if (!st->weightless)
+        return;
+    fprintf(stderr, "ljperf: %" PRIu64 " samples have no `%s' above 0, and are left out\n",
+            st->weightless, replay_options(r)->weight);
+    for (size_t i = 0; !st->passed && i < perfdata_nr_events(pd); i++) {
+        const struct perfdata_event *e = perfdata_event(pd, i);
+        names.size = 0;
+        perfdata_number_names(pd, e, &names);
+        if (names.size)
+            fprintf(stderr, "ljperf: --weight for %s may be: %.*s\n", e->name, (int)names.size,
+                    names.at);
+    }
+    text_free(&names);
+}
+
 /* `machine`: as the recording calls it; NULL: it does not say. */
 static void say_machine(const char *machine, uint64_t samples)
 {
@@ -376,6 +441,7 @@ void common_summary(const struct common *c, struct replay *r)
                 st->unsupported_abi);
     if (st->unsupported_machine)
         say_machine(perfdata_arch(replay_perfdata(r)), st->unsupported_machine);
+    say_weightless(r, st);
     if (!c->quiet) {
         say_copies(st);
         say_readings(st);

@@ -17,6 +17,7 @@
 struct common {
     struct replay_options replay;
     name_list jitdumps, snapshots;
+    char *weight; /* owns the name in `replay` */
     bool verbose, quiet;
     bool progress_shown;
     int progress_percent;

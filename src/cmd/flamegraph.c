@@ -105,7 +105,7 @@ static int collect(const struct common *c, const struct flamegraph_command *fc, 
         return -1;
     ret->stacks = common_collect(&own, r, &kept, err);
     if (ret->stacks) {
-        const char *name = common_event_name(r, ret->stacks);
+        const char *name = c->replay.weight ? c->replay.weight : common_event_name(r, ret->stacks);
         common_say_first_event(c, r, ret->stacks);
         text_string(&ret->event, name ? name : "units");
         text_char(&ret->event, 0);

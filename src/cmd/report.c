@@ -495,12 +495,14 @@ static int run(struct common *c, struct report_command *rc, struct error *err)
 }
 
 /* Check the options together. As with perf, -p adds its key. */
-static int complete(struct report_command *c, struct error *err)
+static int complete(struct report_command *c, const struct common *common, struct error *err)
 {
     struct report_options *o = &c->report;
     bool key = report_has_key(o, KEY_PARENT);
     c->header |= c->header_only;
     o->relative = c->percentage == PERCENTAGE_RELATIVE;
+    o->weight = common->replay.weight;
+    o->weight_unit = common->replay.weight_unit;
     if (c->tui && (c->output || c->header || o->separator))
         return error_set(err, ERROR_FORMAT, "option `tui' cannot be used with %s",
                          c->output   ? "-o"
@@ -528,7 +530,7 @@ int cmd_report(int argc, char **argv)
     struct error err = {0};
     common_init(&c);
     int status = common_parse(&c, &report_command_line, &rc, argc, argv);
-    if (status < 0 && complete(&rc, &err) < 0)
+    if (status < 0 && complete(&rc, &c, &err) < 0)
         status = command_line_error(&report_command_line, NULL, &err);
     if (status < 0) {
         bool lines = report_needs(&rc.report).by_line;

@@ -216,7 +216,8 @@ void browser_put_head(const struct browser *b, struct text *t)
         text_printf(t, ", %" PRIu64 " joined", doubt.joined);
     if (doubt.guessed)
         text_printf(t, ", %" PRIu64 " guessed", doubt.guessed);
-    text_printf(t, ", Event count (approx.): %" PRIu64, s->period);
+    text_string(t, ", ");
+    report_put_sum(s, t);
 }
 
 void browser_put_titles(const struct browser *b, struct text *t)

@@ -15,14 +15,21 @@ const char *export_event(const struct export *e, unsigned event)
     return event < perfdata_nr_events(pd) ? perfdata_event(pd, event)->name : "samples";
 }
 
+const char *export_weight_name(const struct export *e, unsigned event)
+{
+    return replay_weight_name(e->replay, event);
+}
+
+const char *export_unit(const struct export *e, unsigned event)
+{
+    static const char *const words[] = {
+        [UNIT_COUNT] = "count", [UNIT_NS] = "nanoseconds", [UNIT_BYTES] = "bytes"};
+    return words[replay_unit(e->replay, event)];
+}
+
 bool export_is_time(const struct export *e, unsigned event)
 {
-    const struct perfdata *pd = replay_perfdata(e->replay);
-    if (event >= perfdata_nr_events(pd))
-        return false;
-    const struct perf_event_attr *a = &perfdata_event(pd, event)->attr;
-    return a->type == PERF_TYPE_SOFTWARE &&
-           (a->config == PERF_COUNT_SW_CPU_CLOCK || a->config == PERF_COUNT_SW_TASK_CLOCK);
+    return replay_unit(e->replay, event) == UNIT_NS;
 }
 
 uint64_t export_weight(const struct export *e, const struct profile_sample *s)

@@ -397,23 +397,31 @@ static size_t count_samples(const struct writer *w, uint32_t thread)
     return w->by_thread.starts[thread + 1] - w->by_thread.starts[thread];
 }
 
-/* A clock's sample weighs its time. A sample of another event weighs one, because the viewer's only
+static void put_sample_bytes(struct writer *w, size_t sample)
+{
+    json_uint(w->j, export_weight(w->e, &w->e->profile->samples.at[sample]));
+}
+
+/* A sample weighs its time or its bytes. One of another event weighs one, because the viewer's only
  * units are milliseconds, bytes and samples. */
 static void put_samples(struct writer *w, uint32_t thread)
 {
-    bool time = !w->e->samples && export_is_time(w->e, w->e->event);
+    static const char *const types[] = {
+        [UNIT_COUNT] = "samples", [UNIT_NS] = "tracing-ms", [UNIT_BYTES] = "bytes"};
+    enum weight_unit unit = w->e->samples ? UNIT_COUNT : replay_unit(w->e->replay, w->e->event);
     json_key(w->j, "samples");
     json_object(w->j);
     put_samples_column(w, "stack", thread, put_sample_stack);
     put_samples_column(w, "time", thread, put_sample_time);
-    if (time) {
-        put_samples_column(w, "weight", thread, put_sample_ms);
-        put_samples_column(w, "threadCPUDelta", thread, put_sample_ns);
-    } else {
+    if (unit == UNIT_COUNT) {
         json_key(w->j, "weight");
         json_null(w->j);
+    } else {
+        put_samples_column(w, "weight", thread, unit == UNIT_NS ? put_sample_ms : put_sample_bytes);
     }
-    json_key_string(w->j, "weightType", time ? "tracing-ms" : "samples");
+    if (unit == UNIT_NS && !replay_options(w->e->replay)->weight)
+        put_samples_column(w, "threadCPUDelta", thread, put_sample_ns);
+    json_key_string(w->j, "weightType", types[unit]);
     put_length(w, count_samples(w, thread));
     json_object_end(w->j);
 }

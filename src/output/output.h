@@ -27,6 +27,10 @@ void text_module(struct text *t, const char *module);
 
 /* Append a managed function's symbol: like text_symbol(), but all parentheses become %XX. */
 void text_managed_symbol(struct text *t, const char *symbol);
+/* Append an amount with a unit that people read: "12.345 ms", "1.500 MB" (of 1024 bytes each step),
+ * "12345". */
+void text_amount(struct text *t, uint64_t amount, enum weight_unit unit);
+
 /* Append one word of a note, escaped like a module. */
 void text_word(struct text *t, const char *word);
 

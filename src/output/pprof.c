@@ -338,11 +338,6 @@ static void put_type(struct writer *w, int64_t type, const char *unit)
     put(w, &part);
 }
 
-static const char *unit_of(const struct writer *w, unsigned event)
-{
-    return export_is_time(w->e, event) ? "nanoseconds" : "count";
-}
-
 /* The type that counts an event's samples: "samples", or "NAME:samples" if there are several
  * events. */
 static int64_t number_of_samples(struct writer *w, unsigned event)
@@ -362,7 +357,7 @@ static void put_types(struct writer *w)
 {
     vec_foreach (event, &w->events) {
         put_type(w, number_of_samples(w, *event), "count");
-        put_type(w, number_of(w, export_event(w->e, *event)), unit_of(w, *event));
+        put_type(w, number_of(w, export_weight_name(w->e, *event)), export_unit(w->e, *event));
     }
 }
 
@@ -388,9 +383,9 @@ static void put_facts(struct writer *w)
         part.time_nanos = (int64_t)wall;
         part.duration_nanos = (int64_t)(p->samples.at[p->samples.nr - 1].time - first);
     }
-    period.type = number_of(w, export_event(w->e, w->e->event));
+    period.type = number_of(w, export_weight_name(w->e, w->e->event));
     part.default_sample_type = w->e->samples ? number_of_samples(w, w->e->event) : period.type;
-    period.unit = number_of(w, unit_of(w, w->e->event));
+    period.unit = number_of(w, export_unit(w->e, w->e->event));
     part.period_type = &period;
     part.period = first_period(p, w->e->event);
     part.n_comment = command != NULL;

@@ -222,6 +222,21 @@ static void put_doubts(const struct report_section *s, struct text *t)
                     s->samples);
 }
 
+void report_put_sum(const struct report_section *s, struct text *t)
+{
+    const struct report_options *o = s->report->options;
+    if (!o->weight) {
+        text_printf(t, "Event count (approx.): %" PRIu64, s->period);
+        return;
+    }
+    text_string(t, "Weight: ");
+    text_symbol(t, o->weight);
+    text_string(t, ", ");
+    text_amount(t, s->period, o->weight_unit);
+    if (o->weight_unit != UNIT_COUNT)
+        text_printf(t, " (%" PRIu64 ")", s->period);
+}
+
 static void put_head(const struct report_section *s, struct text *t)
 {
     const struct report_options *o = s->report->options;
@@ -231,7 +246,9 @@ static void put_head(const struct report_section *s, struct text *t)
     report_put_count(t, s->samples);
     text_string(t, " of event '");
     text_symbol(t, s->event->name);
-    text_printf(t, "'\n# Event count (approx.): %" PRIu64 "\n", s->period);
+    text_string(t, "'\n# ");
+    report_put_sum(s, t);
+    text_char(t, '\n');
     put_doubts(s, t);
     text_string(t, "#\n");
     report_put_titles(s, t, false);

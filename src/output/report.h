@@ -63,6 +63,8 @@ struct report_options {
     const char *symbol_filter;      /* print only rows whose symbol contains it; NULL: all */
     bool one_thread;                /* only rows of `thread`; stacks must keep threads apart */
     uint32_t thread;
+    const char *weight;           /* the name of what periods count (--weight); NULL: the event */
+    enum weight_unit weight_unit; /* of periods, if there is a name */
     unsigned threads; /* number of ljperf's threads to print with; 0: one. The text is the same */
 };
 

@@ -130,6 +130,9 @@ double report_percent(const struct report_section *s, uint64_t weight);
 struct report_doubt report_doubts(const struct report_section *s);
 /* Append a count as perf shortens it: "14K", rounded down by thousands. */
 void report_put_count(struct text *t, uint64_t count);
+/* Append what the section's rows add up to, as perf says it, or by its name and unit. */
+void report_put_sum(const struct report_section *s, struct text *t);
+
 /* Append the columns' titles, or with `dots` the line below them. The text ends with a line
  * feed. */
 void report_put_titles(const struct report_section *s, struct text *t, bool dots);

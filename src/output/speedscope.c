@@ -81,6 +81,13 @@ static bool put_stack(struct json *j, const struct profile *p, uint32_t node, no
 }
 
 /* Returns false if memory was out. */
+/* Speedscope's words are pprof's, but for counts. */
+static const char *speedscope_unit(const struct export *e, unsigned event)
+{
+    return e->samples || replay_unit(e->replay, event) == UNIT_COUNT ? "none"
+                                                                     : export_unit(e, event);
+}
+
 static bool put_track(struct json *j, const struct export *e, const struct track *t, bool several)
 {
     const struct profile *p = e->profile;
@@ -93,7 +100,7 @@ static bool put_track(struct json *j, const struct export *e, const struct track
     json_object(j);
     json_key_string(j, "type", "sampled");
     json_key_string(j, "name", name.failed ? "" : name.at);
-    json_key_string(j, "unit", !e->samples && export_is_time(e, t->event) ? "nanoseconds" : "none");
+    json_key_string(j, "unit", speedscope_unit(e, t->event));
     json_key_uint(j, "startValue", 0);
     json_key_uint(j, "endValue", t->weight);
     json_key(j, "samples");

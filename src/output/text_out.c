@@ -108,3 +108,20 @@ void text_module(struct text *t, const char *module)
 {
     text_escaped(t, module, PLAIN_MODULE);
 }
+
+void text_amount(struct text *t, uint64_t amount, enum weight_unit unit)
+{
+    static const char *const times[] = {"ns", "us", "ms", "s"};
+    static const char *const sizes[] = {"bytes", "KB", "MB", "GB", "TB"};
+    const bool is_time = unit == UNIT_NS;
+    const double step = is_time ? 1000 : 1024;
+    double value = (double)amount;
+    size_t at = 0;
+    if (unit == UNIT_COUNT) {
+        text_dec(t, amount, 0);
+        return;
+    }
+    for (; value >= step && at < (is_time ? 3 : 4); at++)
+        value /= step;
+    text_printf(t, at ? "%.3f %s" : "%.0f %s", value, is_time ? times[at] : sizes[at]);
+}

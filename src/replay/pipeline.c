@@ -117,7 +117,8 @@ static void count_job(struct replay_worker *w, struct job *job)
     vec_foreach (s, &job->samples) {
         st->bad += s->bad;
         st->copies_unused += s->copy_differs;
-        if (s->bad)
+        st->weightless += s->weightless;
+        if (s->bad || s->weightless)
             continue;
         see_frames(job, s, &seen);
         s->has_trace = seen.trace;
@@ -171,7 +172,7 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
     vec_foreach (s, &job->samples) {
         if (give_records(w, &next, s->record, err) < 0)
             return -1;
-        if (s->bad)
+        if (s->bad || s->weightless)
             continue;
         struct replay_sample given = {
             .sample = &s->sample,

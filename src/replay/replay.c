@@ -197,6 +197,7 @@ static void add_stats(struct replay_stats *to, const struct replay_stats *st)
     to->guessed += st->guessed;
     to->bad += st->bad;
     to->unsupported_abi += st->unsupported_abi;
+    to->weightless += st->weightless;
     to->unsupported_machine += st->unsupported_machine;
     to->frames += st->frames;
     to->copies_unused += st->copies_unused;
@@ -277,6 +278,25 @@ struct managed_names *replay_managed_names(const struct replay *r)
 struct dsos *replay_dsos(const struct replay *r)
 {
     return r->dsos;
+}
+
+enum weight_unit replay_unit(const struct replay *r, unsigned event)
+{
+    if (r->options.weight)
+        return r->options.weight_unit;
+    if (event >= perfdata_nr_events(r->pd))
+        return UNIT_COUNT;
+    const struct perf_event_attr *a = &perfdata_event(r->pd, event)->attr;
+    bool clock = a->type == PERF_TYPE_SOFTWARE &&
+                 (a->config == PERF_COUNT_SW_CPU_CLOCK || a->config == PERF_COUNT_SW_TASK_CLOCK);
+    return clock ? UNIT_NS : UNIT_COUNT;
+}
+
+const char *replay_weight_name(const struct replay *r, unsigned event)
+{
+    if (r->options.weight)
+        return r->options.weight;
+    return event < perfdata_nr_events(r->pd) ? perfdata_event(r->pd, event)->name : "samples";
 }
 
 const struct replay_options *replay_options(const struct replay *r)

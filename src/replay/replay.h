@@ -34,6 +34,8 @@ struct time_range {
 
 typedef VEC(uint32_t) number_list;
 
+enum weight_unit { UNIT_COUNT, UNIT_NS, UNIT_BYTES };
+
 struct replay_options {
     const char *input; /* NULL: perf.data */
     unsigned threads;  /* 0: as many as there are processors */
@@ -47,6 +49,10 @@ struct replay_options {
     number_list tids;
     number_list cpus;
     VEC(struct time_range) times;
+    /* The number of a tracepoint's payload that takes the place of the period; NULL: none does. A
+     * sample without it, or with one below 1, is left out. */
+    const char *weight;
+    enum weight_unit weight_unit;
     struct dso_options dso;
     struct symbols_options symbols;
     struct session_options session;
@@ -139,6 +145,7 @@ struct replay_stats {
     uint64_t joined;              /* truncated stacks continued by an earlier one */
     uint64_t guessed;             /* with at least one frame marked guess */
     uint64_t bad;                 /* malformed samples; ignored */
+    uint64_t weightless;          /* left out, because options.weight is not in them or below 1 */
     uint64_t unsupported_abi;     /* 32-bit or foreign user registers: not unwound */
     uint64_t unsupported_machine; /* of a recording of a machine that cannot be unwound */
     uint64_t frames;              /* user frames walked */
@@ -170,6 +177,11 @@ struct dsos *replay_dsos(const struct replay *r);
 /* Returns the functions of managed languages that frames refer to. */
 struct managed_names *replay_managed_names(const struct replay *r);
 const struct replay_options *replay_options(const struct replay *r);
+/* Returns what periods of an event count: options.weight_unit if there is a weight; ns for clocks.
+ */
+enum weight_unit replay_unit(const struct replay *r, unsigned event);
+/* Returns the name of what periods of an event count: the weight's, else the event's. */
+const char *replay_weight_name(const struct replay *r, unsigned event);
 /* To be called after replay_run(). */
 const struct replay_stats *replay_stats(const struct replay *r);
 

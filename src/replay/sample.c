@@ -274,7 +274,7 @@ size_t sample_frames_same(const struct job *job, const struct job_sample *s)
 {
     enum { BLOCK = 8 };
     const struct job_sample *before = s - 1;
-    if (s == job->samples.at || before->bad || s->bad)
+    if (s == job->samples.at || before->bad || before->weightless || s->bad)
         return 0;
     const struct frame *a = job->frames.at + s->first_frame + s->nr_frames;
     const struct frame *b = job->frames.at + before->first_frame + before->nr_frames;
@@ -288,6 +288,18 @@ size_t sample_frames_same(const struct job *job, const struct job_sample *s)
     return nr;
 }
 
+/* Put the weight that was asked for in place of the period. */
+static void weigh(const struct replay *r, struct job_sample *s)
+{
+    int64_t weight;
+    if (!r->options.weight)
+        return;
+    s->weightless =
+        !perfdata_sample_number(r->pd, &s->sample, r->options.weight, &weight) || weight < 1;
+    if (!s->weightless)
+        s->sample.period = (uint64_t)weight;
+}
+
 /* Put a sample's frames together. `stack` is its user stack, if it has one. */
 static int finish_sample(struct replay_worker *w, struct job_sample *s,
                          const struct unwind_stack *stack, struct error *err)
@@ -297,6 +309,7 @@ static int finish_sample(struct replay_worker *w, struct job_sample *s,
         s->sample.id = s->member.id;
         s->sample.period = s->member.period;
     }
+    weigh(w->replay, s);
     s->first_frame = w->job->frames.nr;
     bool chain = s->sample.present & PERF_SAMPLE_CALLCHAIN;
     if (chain && walk_callchain(w, s, !s->has_user, err) < 0)
