@@ -157,10 +157,14 @@ void *reader_common(struct reader *r)
 
 /* ---- the reader ---------------------------------------------------------------------------- */
 
-/* A next step. The recorder learns of it if it waits. */
 static void step(struct reader *r)
 {
     atomic_fetch_add(&r->shared->steps, 1);
+}
+
+/* Something is done, or pieces must be taken: wake the recorder if it waits for that. */
+static void wake_recorder(struct reader *r)
+{
     if (atomic_load(&r->shared->waits))
         change(&r->shared->less);
 }
@@ -228,6 +232,7 @@ static void *work_on(void *reader)
             continue;
         }
         reader_look(r, 0);
+        wake_recorder(r);
     }
     return NULL;
 }
@@ -277,6 +282,7 @@ int reader_write(struct reader *r, unsigned kind, const void *bytes, size_t size
             return error_set(err, ERROR_UNSUPPORTED, "the recorder has ended");
         atomic_store(&s->blocked, 1);
         step(r); /* waiting for the recorder is no standing still */
+        wake_recorder(r);
         wait_change(&s->more, more, WAIT_MS);
     }
     atomic_store(&s->blocked, 0);

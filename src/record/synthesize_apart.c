@@ -24,12 +24,12 @@ enum {
     END_MS = 50,       /* ms to wait for the end of a process that was ended */
 };
 
-/* A message: its kind, and what follows. */
-enum { MESSAGE_AT /* a pid follows */, MESSAGE_RECORDS, MESSAGE_KEEP /* a build id; and a file */ };
+/* A message: its kind, the process that is looked at from then on, and what follows. */
+enum { MESSAGE_RECORDS, MESSAGE_KEEP /* a build id; and a file */ };
 struct message {
     uint32_t kind;
+    int32_t at;
     union {
-        int32_t pid;
         struct build_id id;
         uint8_t records[BATCH];
     } of;
@@ -63,12 +63,14 @@ static int send_it(int to, const struct message *m, size_t size, int fd, struct 
     return sendmsg(to, &h, MSG_NOSIGNAL) < 0 ? error_system(err, errno, "the recorder is gone") : 0;
 }
 
-static int send_records(struct sender *s, struct error *err)
+/* Send the records that wait, and say which process comes next. */
+static int send_records(struct sender *s, pid_t at, struct error *err)
 {
     size_t size = s->used;
     s->used = 0;
     s->message.kind = MESSAGE_RECORDS;
-    return size ? send_it(s->socket, &s->message, HEAD + size, -1, err) : 0;
+    s->message.at = (int32_t)at;
+    return send_it(s->socket, &s->message, HEAD + size, -1, err);
 }
 
 static int put(void *sender, const void *record, size_t size, struct error *err)
@@ -76,7 +78,7 @@ static int put(void *sender, const void *record, size_t size, struct error *err)
     struct sender *s = sender;
     if (size > BATCH)
         return error_set(err, ERROR_UNSUPPORTED, "a record of %zu bytes", size);
-    if (s->used + size > BATCH && send_records(s, err) < 0)
+    if (s->used + size > BATCH && send_records(s, (pid_t)s->message.at, err) < 0)
         return -1;
     memcpy(s->message.of.records + s->used, record, size);
     s->used += size;
@@ -86,7 +88,7 @@ static int put(void *sender, const void *record, size_t size, struct error *err)
 static void keep(void *sender, int fd, const struct build_id *id)
 {
     const struct sender *s = sender;
-    const struct message m = {.kind = MESSAGE_KEEP, .of.id = *id};
+    const struct message m = {.kind = MESSAGE_KEEP, .at = s->message.at, .of.id = *id};
     (void)send_it(s->socket, &m, HEAD + sizeof(m.of.id), fd, NULL);
 }
 
@@ -98,12 +100,10 @@ static int send_all(const struct synthesis *s, struct sender *to, const pid_t *p
     own.context = to;
     own.keep = s->keep ? keep : NULL;
     for (size_t i = 0; i < nr; i++) {
-        const struct message at = {.kind = MESSAGE_AT, .of.pid = (int32_t)pids[i]};
-        if (send_it(to->socket, &at, HEAD + sizeof(at.of.pid), -1, &err) < 0 ||
-            synthesize_process(&own, pids[i], &err) < 0 || send_records(to, &err) < 0)
+        if (send_records(to, pids[i], &err) < 0 || synthesize_process(&own, pids[i], &err) < 0)
             return -1;
     }
-    return 0;
+    return send_records(to, 0, &err);
 }
 
 static void be_process(const struct synthesis *s, int socket, const pid_t *pids, size_t nr)
@@ -207,16 +207,13 @@ static enum taken obey(struct helper *h, const struct synthesis *s, size_t size,
                        struct error *err)
 {
     const struct message *m = &h->message;
-    if (m->kind == MESSAGE_AT && size == sizeof(m->of.pid)) {
-        h->at = m->of.pid;
-        return TAKEN_MESSAGE;
-    }
+    h->at = m->at;
     if (m->kind == MESSAGE_KEEP && size == sizeof(m->of.id) && fd >= 0 && s->keep &&
         m->of.id.size <= BUILD_ID_MAX) {
         s->keep(s->context, fd, &m->of.id);
         return TAKEN_MESSAGE;
     }
-    if (m->kind == MESSAGE_RECORDS && size && are_records(m->of.records, size))
+    if (m->kind == MESSAGE_RECORDS && are_records(m->of.records, size))
         return put_records(s, m->of.records, size, err) < 0 ? TAKEN_FAILED : TAKEN_MESSAGE;
     return TAKEN_NONSENSE;
 }
