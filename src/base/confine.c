@@ -292,8 +292,9 @@ int confine_recorder(bool files, struct error *err)
     static const uint64_t work = to_read | UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_BPF |
                                  UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID |
                                  UINT64_C(1) << CAP_KILL;
-    static const uint64_t more =
-        UINT64_C(1) << CAP_DAC_OVERRIDE | UINT64_C(1) << CAP_CHOWN | UINT64_C(1) << CAP_FOWNER;
+    static const uint64_t more = UINT64_C(1) << CAP_DAC_OVERRIDE | UINT64_C(1) << CAP_CHOWN |
+                                 UINT64_C(1) << CAP_FOWNER |
+                                 UINT64_C(1) << CAP_SYSLOG /* addresses in /proc/kallsyms */;
     if (!keep_capabilities(work | (files ? more : 0)))
         return error_system(err, errno, "capabilities cannot be given up");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

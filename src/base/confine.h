@@ -35,8 +35,9 @@ int confine_reader(bool bpf, struct error *err);
 int confine_calls(int socket, struct error *err);
 
 /* For the recorder itself, once all is open: give up the capabilities that it will not need
- * (`files`: it will create files where others may own the folder), and the system calls to execute
- * programs, change others' memory, mount, load modules, or open sockets. Returns -1 as above. */
+ * (`files`: it will begin further files, perhaps where others own the folder), and the system calls
+ * to execute programs, change others' memory, mount, load modules, or open sockets. Returns -1 as
+ * above. */
 int confine_recorder(bool files, struct error *err);
 
 #endif
