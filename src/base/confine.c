@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ static void change_user(void)
         (void)setresuid(user, user, user);
 }
 
-int confine_reader(bool bpf, struct error *err)
+static int leave_privileges(bool bpf, struct error *err)
 {
     change_user();
     if (!keep_capabilities(to_read | (bpf ? UINT64_C(1) << CAP_BPF : 0)))
@@ -74,12 +74,6 @@ int confine_reader(bool bpf, struct error *err)
 
 /* ---- descriptors --------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
-{
-    int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
-}
-
 static void close_from(int first, int last)
 {
     enum { MOST = 1 << 16 }; /* before Linux 5.9: one by one */
@@ -89,20 +83,25 @@ static void close_from(int first, int last)
         close(fd);
 }
 
-void confine_files(const int *keep, size_t nr)
+/* The lowest descriptor of `keep` that is not below `from`; INT_MAX: there is none. */
+static int next_kept(const int *keep, size_t nr, int from)
 {
-    int sorted[64], next = STDERR_FILENO + 1;
-    nr = nr < 64 ? nr : 64;
+    int next = INT_MAX;
     for (size_t i = 0; i < nr; i++)
-        sorted[i] = keep[i];
-    qsort(sorted, nr, sizeof(*sorted), compare);
-    for (size_t i = 0; i < nr; i++) {
-        if (sorted[i] < next)
-            continue;
-        close_from(next, sorted[i] - 1);
-        next = sorted[i] + 1;
+        next = keep[i] >= from && keep[i] < next ? keep[i] : next;
+    return next;
+}
+
+/* Close all descriptors but standard error and `keep`, and lead standard input and output to
+ * nowhere. */
+static void leave_files(const int *keep, size_t nr)
+{
+    int from = STDERR_FILENO + 1, kept;
+    while ((kept = next_kept(keep, nr, from)) < INT_MAX) {
+        close_from(from, kept - 1);
+        from = kept + 1;
     }
-    close_from(next, INT32_MAX);
+    close_from(from, INT_MAX);
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (nowhere < 0)
         return;
@@ -201,7 +200,9 @@ static int load_filter(scmp_filter_ctx filter, bool ok, struct error *err)
     return why ? error_system(err, why, "system calls cannot be filtered") : 0;
 }
 
-int confine_calls(int socket, struct error *err)
+/* Allow only calls that read, and those that handle the process's own memory and itself; and
+ * sendmsg() to `socket` (-1: none). */
+static int allow_calls(int socket, struct error *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     bool ok =
@@ -271,7 +272,7 @@ static int forbid_calls(struct error *err)
     return load_filter(filter, ok, err);
 }
 #else
-int confine_calls(int socket, struct error *err)
+static int allow_calls(int socket, struct error *err)
 {
     (void)socket;
     return error_set(err, ERROR_UNSUPPORTED,
@@ -280,11 +281,20 @@ int confine_calls(int socket, struct error *err)
 
 static int forbid_calls(struct error *err)
 {
-    return confine_calls(-1, err);
+    return allow_calls(-1, err);
 }
 #endif
 
-/* ---- the recorder -------------------------------------------------------------------------- */
+/* ---- who gives up what --------------------------------------------------------------------- */
+
+int confine_reader(const int *keep, size_t nr, int socket, bool bpf, struct error *err)
+{
+    (void)prctl(PR_SET_NAME, "ljperf-reader");
+    leave_files(keep, nr);
+    if (leave_privileges(bpf, err) < 0)
+        return -1;
+    return allow_calls(socket, err) < 0;
+}
 
 int confine_recorder(bool files, struct error *err)
 {

@@ -19,20 +19,15 @@
  * recorder.) */
 bool confine_is_wanted(void);
 
-/* Close all descriptors but standard error and `keep` (at most 64), and lead standard input and
- * output to nowhere. */
-void confine_files(const int *keep, size_t nr);
-
-/* For a process that reads. Be a user that nobody else is, where this process may change its user;
- * give up all capabilities but those to read processes and files (`bpf`: and to use eBPF maps);
- * never get others; end when the parent ends (the caller sees by getppid() if it has ended
- * already). Returns -1 if they cannot be given up. */
-int confine_reader(bool bpf, struct error *err);
-
-/* Allow only system calls that read, and those that handle the process's own memory and itself;
- * `socket`: and sendmsg() to it (-1: none). All others fail with EPERM. Returns -1 if there is no
- * filter: no libseccomp when this program was built, or refused by the kernel. */
-int confine_calls(int socket, struct error *err);
+/* For a process that reads; it is called ljperf-reader then. Close all descriptors but standard
+ * error and `keep`, and lead standard input and output to nowhere. Be a user that nobody else is,
+ * where this process may change its user; give up all capabilities but those to read processes and
+ * files (`bpf`: and to use eBPF maps); never get others; end when the parent ends (the caller sees
+ * by getppid() if it has ended already). Allow only system calls that read, and those that handle
+ * the process's own memory and itself; and sendmsg() to `socket` (-1: none): all others fail with
+ * EPERM. Returns 1 if there is no filter of system calls, and `err` says why: no libseccomp when
+ * this program was built, or refused by the kernel; -1 if the capabilities cannot be given up. */
+int confine_reader(const int *keep, size_t nr, int socket, bool bpf, struct error *err);
 
 /* For the recorder itself, once all is open: give up the capabilities that it will not need
  * (`files`: it will begin further files, perhaps where others own the folder), and the system calls

@@ -89,13 +89,18 @@ int other_file_open(const char *path)
     return reopen(find_here(path, 0), 0, path);
 }
 
-bool other_file_stat(const char *path, struct stat *ret)
+/* stat() of what `place` is (-1: nothing). Closes it. */
+static bool stat_of(int place, pid_t pid, struct stat *ret)
 {
-    int place = find_here(path, 0);
-    bool is = place >= 0 && look_at(place, 0, ret);
+    bool is = place >= 0 && look_at(place, pid, ret);
     if (place >= 0)
         close(place);
     return is;
+}
+
+bool other_file_stat(const char *path, struct stat *ret)
+{
+    return stat_of(find_here(path, 0), 0, ret);
 }
 
 int other_file_open_shared(const char *path)
@@ -149,11 +154,7 @@ int other_file_open_in_root(pid_t pid, const char *path)
 
 bool other_file_stat_in_root(pid_t pid, const char *path, struct stat *ret)
 {
-    int place = find_in_root(pid, path);
-    bool is = place >= 0 && look_at(place, pid, ret);
-    if (place >= 0)
-        close(place);
-    return is;
+    return stat_of(find_in_root(pid, path), pid, ret);
 }
 
 /* Returns `fd` if it is the file of that inode, else -1. Devices are not compared: overlayfs and

@@ -7,6 +7,8 @@
  */
 #include "base/threads.h"
 
+#include "base/clock.h"
+
 #include <sched.h>
 #include <stdint.h>
 #include <time.h>
@@ -18,13 +20,6 @@ struct processor {
     cpu_set_t all;      /* processors that the process may use */
     uint64_t wall, cpu; /* at the last check, ns; wall 0: no valid check */
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static void processor_leave(struct processor *p)
 {

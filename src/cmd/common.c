@@ -402,11 +402,14 @@ static void say_weightless(const struct replay *r, const struct replay_stats *st
             st->weightless, replay_options(r)->weight);
     for (size_t i = 0; !st->passed && i < perfdata_nr_events(pd); i++) {
         const struct perfdata_event *e = perfdata_event(pd, i);
+        struct text event = {0};
         names.size = 0;
+        text_clean(&event, e->name);
         perfdata_number_names(pd, e, &names);
         if (names.size)
-            fprintf(stderr, "ljperf: --weight for %s may be: %.*s\n", e->name, (int)names.size,
-                    names.at);
+            fprintf(stderr, "ljperf: --weight for %.*s may be: %.*s\n", (int)event.size, event.at,
+                    (int)names.size, names.at);
+        text_free(&event);
     }
     text_free(&names);
 }

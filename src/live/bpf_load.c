@@ -18,10 +18,11 @@
 #include <unistd.h>
 
 enum {
-    LOG_STATISTICS = 4,    /* BPF_LOG_STATS of include/linux/bpf_verifier.h: errors and counts */
-    LOG_SIZE = 64 << 10,   /* bytes; such a log has some hundred */
-    OLDEST = 508,          /* Linux 5.8: has BPF_MAP_TYPE_RINGBUF, CAP_BPF and bpf_link_create */
-    NO_LOCKED_MEMORY = 511 /* Linux 5.11 and later charge maps to the memory cgroup */
+    LOG_STATISTICS = 4,       /* BPF_LOG_STATS of include/linux/bpf_verifier.h: errors and counts */
+    LOG_SIZE = 64 << 10,      /* bytes; such a log has some hundred */
+    OLDEST = 508,             /* Linux 5.8: has BPF_MAP_TYPE_RINGBUF, CAP_BPF and bpf_link_create */
+    NO_LOCKED_MEMORY = 511,   /* Linux 5.11 and later charge maps to the memory cgroup */
+    MAPS_BY_DESCRIPTOR = 519, /* Linux 5.19: who has a map's descriptor may use it */
 };
 
 /* ---- what this machine is ------------------------------------------------------------------ */
@@ -35,6 +36,12 @@ static int kernel_release(struct utsname *ret)
         snprintf(ret->release, sizeof(ret->release), "?");
     bool known = sscanf(ret->release, "%d.%d", &major, &minor) == 2;
     return known ? 100 * major + minor : 0;
+}
+
+bool bpf_maps_need_capability(void)
+{
+    struct utsname kernel;
+    return kernel_release(&kernel) < MAPS_BY_DESCRIPTOR;
 }
 
 /* Read the lockdown mode: "none", "integrity", "confidentiality". It is "none", too, where the

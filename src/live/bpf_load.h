@@ -44,4 +44,8 @@ int bpf_refused(int why, const char *what, struct error *err);
  * "confidentiality". */
 bool bpf_may_read_kernel(void);
 
+/* Whether a map that another process has created can be used only with CAP_BPF: before Linux 5.19,
+ * or where the version is not known. */
+bool bpf_maps_need_capability(void);
+
 #endif

@@ -18,7 +18,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -547,14 +546,6 @@ void copier_maps(const struct copier *c, int ret[COPIER_MAPS])
     ret[0] = c->processes;
     ret[1] = c->lua_processes;
     ret[2] = c->counters;
-}
-
-bool copier_needs_bpf(void)
-{
-    struct utsname kernel;
-    unsigned major = 0, minor = 0;
-    return uname(&kernel) < 0 || sscanf(kernel.release, "%u.%u", &major, &minor) != 2 ||
-           major < 5 || (major == 5 && minor < 19);
 }
 
 struct vmstack_counters copier_counters(const struct copier *c)

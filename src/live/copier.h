@@ -98,12 +98,10 @@ void copier_drop(struct copier *c, pid_t pid);
 
 /* For another process that sets VMs from now on, in place of this one or of one that was lost.
  * copier_renew: call before that process is created; what was set before stays, and all that it
- * sets is newer. copier_maps: the descriptors that it needs. copier_needs_bpf: whether it needs
- * CAP_BPF, as before Linux 5.19. */
+ * sets is newer. copier_maps: the descriptors that it needs (bpf_maps_need_capability()). */
 enum { COPIER_MAPS = 3 };
 void copier_renew(struct copier *c);
 void copier_maps(const struct copier *c, int ret[COPIER_MAPS]);
-bool copier_needs_bpf(void);
 
 /* Returns the sums over all cpus since the start; all zeros when they cannot be read. */
 struct vmstack_counters copier_counters(const struct copier *c);

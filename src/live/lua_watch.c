@@ -9,6 +9,7 @@
 #include "unwind/luajit/walk.h"
 #include "session/walk_input.h"
 
+#include "base/clock.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,13 +177,6 @@ bool lua_watch_is_searched(const struct lua_watch *t)
     return t->job != NULL;
 }
 
-static uint64_t monotonic(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static bool has_vm(const lua_scan_vm_list *list, uint64_t g)
 {
     vec_foreach (vm, list) {
@@ -257,12 +251,13 @@ static int scan_step(struct lua_watch *t, uint64_t now, struct error *err)
             return t->process.problem.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
         }
     }
-    uint64_t began = monotonic();
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
     int more = lua_scan_step(t->job, t->step, &t->found, err);
     int changed = more < 0 ? -1 : take_found(t, more == 0, err);
-    if (monotonic() - began > STEP_NS && t->step > STEP_LEAST) /* each read waits: so do samples */
+    if (clock_ns(CLOCK_MONOTONIC) - began > STEP_NS &&
+        t->step > STEP_LEAST) /* each read waits: so do samples */
         t->step /= 2;
-    t->took += monotonic() - now;
+    t->took += clock_ns(CLOCK_MONOTONIC) - now;
     t->more |= changed > 0;
     if (more > 0 && changed >= 0) {
         t->next_scan = now;

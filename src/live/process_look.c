@@ -3,7 +3,9 @@
  * reads. See process_watch_internal.h. */
 #include "live/process_watch_internal.h"
 
+#include "live/bpf_load.h"
 #include "live/plain_lua.h"
+#include "base/clock.h"
 #include "base/confine.h"
 #include "base/other_file.h"
 #include "perfdata/vmevent.h"
@@ -160,7 +162,7 @@ static struct lua_watch *target_begin(struct process_watch *watch, pid_t pid, st
 {
     struct lua_watch *t = lua_watch_create(pid, &watch->tools);
     if (t && table_put(&watch->targets, (uint64_t)(uint32_t)pid + 1, t)) {
-        watch->last_new = watch_monotonic();
+        watch->last_new = clock_ns(CLOCK_MONOTONIC);
         return t;
     }
     lua_watch_free(t);
@@ -227,7 +229,7 @@ static int fork_plain(struct process_watch *watch, pid_t parent, pid_t pid, unsi
 
 static int target_scan(struct process_watch *watch, struct lua_watch *t, struct error *err)
 {
-    int changed = lua_watch_scan(t, watch_monotonic(), err);
+    int changed = lua_watch_scan(t, clock_ns(CLOCK_MONOTONIC), err);
     if (changed < 0)
         return -1;
     if (changed)
@@ -422,7 +424,7 @@ static int executed(struct process_watch *watch, pid_t pid, uint64_t time, struc
     struct task task = task_get(watch, pid);
     bool newer = task.time > time; /* what is known is of the new program */
     if (watch->eager)
-        watch->last_new = watch_monotonic();
+        watch->last_new = clock_ns(CLOCK_MONOTONIC);
     if (!newer && target_end(watch, pid, err) < 0)
         return -1;
     if (!newer)
@@ -561,7 +563,7 @@ static int end_those_gone(struct process_watch *watch, struct error *err)
     for (size_t i = 0; i < gone.nr && !failed; i++)
         failed = ended(watch, gone.at[i], err);
     vec_free(&gone);
-    watch->last_gone = watch_monotonic();
+    watch->last_gone = clock_ns(CLOCK_MONOTONIC);
     return failed;
 }
 
@@ -587,7 +589,7 @@ static int forget_tasks_gone(struct process_watch *watch, struct error *err)
 static int look_again(void *context, struct error *err)
 {
     struct process_watch *watch = context;
-    uint64_t now = watch_monotonic();
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
     watch->behind = false; /* the queue is empty */
     if (now - watch->last_gone >= LOOK_FOR_EXITED_NS &&
         (end_those_gone(watch, err) < 0 || forget_tasks_gone(watch, err) < 0))
@@ -610,20 +612,19 @@ static int look_again(void *context, struct error *err)
         return -1;
     if (pass)
         /* A pass that has taken long is followed by an equally long pause. */
-        watch->last_pass = watch_monotonic();
+        watch->last_pass = clock_ns(CLOCK_MONOTONIC);
     unsigned seldom = watch->wakes_early && !searching ? READ_RINGS_IDLE_MS : READ_RINGS_MS;
     atomic_store(&watch->hints->interval, expects_vm ? READ_RINGS_SEARCHING_MS : seldom);
     return 0;
 }
 
-/* ---- what the recorder asks for ----------------------------------------------------------------
- */
+/* ---- what the recorder asks for -------------------------------------------------------------- */
 
 /* A file was begun. */
 static void begin_file(struct process_watch *watch)
 {
     watch->logged = 0;
-    watch->last_new = watch_monotonic(); /* the command will be executed now */
+    watch->last_new = clock_ns(CLOCK_MONOTONIC); /* the command will be executed now */
     vec_foreach (slot, &watch->targets)
         lua_watch_rewrite(slot->value);
     watches_rewrite(watch->watches);
@@ -733,8 +734,7 @@ static int do_call(void *context, unsigned which, struct error *err)
     }
 }
 
-/* ---- a process --------------------------------------------------------------------------------
- */
+/* ---- a process ------------------------------------------------------------------------------- */
 
 /* Bytes that a reader's process may have in all: of all processes that it looks at. */
 static const uint64_t MEMORY_MAX = UINT64_C(2) << 30;
@@ -759,18 +759,15 @@ static int begin_process(void *context, struct error *err)
     struct process_watch *watch = context;
     int maps[COPIER_MAPS] = {0};
     size_t nr = 0;
-    struct error why = {0};
     if (watch->copier) {
         copier_maps(watch->copier, maps);
         nr = COPIER_MAPS;
     }
-    confine_files(maps, nr);
     limit_memory();
-    if (confine_reader(nr && copier_needs_bpf(), err) < 0)
-        return -1;
-    if (confine_calls(-1, &why) < 0)
-        watch_say(watch, true, why.text);
-    return 0;
+    int confined = confine_reader(maps, nr, -1, nr && bpf_maps_need_capability(), err);
+    if (confined > 0)
+        watch_say(watch, true, err->text);
+    return confined < 0 ? -1 : 0;
 }
 
 struct reader_work process_look_work(struct process_watch *watch)

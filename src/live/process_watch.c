@@ -2,12 +2,12 @@
 /* The recorder's hooks for managed code, and the life of the reader. See process_watch.h. */
 #include "live/process_watch_internal.h"
 
+#include "base/clock.h"
 #include "base/confine.h"
 #include "dso/dso.h"
 #include "perfdata/vmevent.h"
 #include "unwind/unwind.h"
 
-#include <signal.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,19 +33,9 @@ void watch_say(const struct process_watch *watch, bool detail, const char *line)
         watch->say(watch->say_context, detail, line);
 }
 
-uint64_t watch_monotonic(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 uint64_t watch_now(const struct process_watch *watch)
 {
-    struct timespec now;
-    if (!watch->logs || clock_gettime(watch->clockid, &now) < 0)
-        return 0;
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return watch->logs ? clock_ns(watch->clockid) : 0;
 }
 
 void watch_stay_on(unsigned cpu)
@@ -174,21 +164,13 @@ static int start_reader(struct process_watch *watch, struct error *err)
     return reader_call(watch->reader, CALL_LOOK, err);
 }
 
-/* Whether a signal waits that ends the recording. The recorder has blocked them. */
-static bool is_told_to_end(void)
-{
-    sigset_t waiting;
-    return sigpending(&waiting) == 0 &&
-           (sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGTERM));
-}
-
 /* Wait until the reader has done all that it was told. A further signal gives up one that stands
  * still; reader_wait() does so after a longer time. */
 static int await_reader(struct process_watch *watch, struct error *err)
 {
     int left;
     while ((left = reader_wait(watch->reader, WAIT_MS, err)) > 0) {
-        if (is_told_to_end() && reader_stands(watch->reader) > END_PATIENCE_MS)
+        if (capture_is_told_to_end() && reader_stands(watch->reader) > END_PATIENCE_MS)
             reader_kill(watch->reader);
     }
     return left;
@@ -202,7 +184,7 @@ static int await_start(struct process_watch *watch, struct error *err)
     for (unsigned ms = 0; ms < START_MS; ms += WAIT_MS) {
         if ((left = reader_wait(watch->reader, WAIT_MS, err)) <= 0)
             return left;
-        if (!is_told_to_end())
+        if (!capture_is_told_to_end())
             continue;
         reader_hurry(watch->reader);
         if (reader_stands(watch->reader) > START_PATIENCE_MS)
@@ -218,7 +200,7 @@ static bool shun(struct process_watch *watch, pid_t pid)
 
 static void forgive(struct process_watch *watch)
 {
-    const uint64_t minute = UINT64_C(60000) * WATCH_MS, now = watch_monotonic();
+    const uint64_t minute = UINT64_C(60000) * WATCH_MS, now = clock_ns(CLOCK_MONOTONIC);
     uint64_t minutes = (now - watch->last_loss) / minute;
     watch->losses -= minutes < watch->losses ? (unsigned)minutes : watch->losses;
     watch->last_loss = now;
@@ -264,8 +246,7 @@ static int started(void *context, struct capture *c, struct error *err)
     return revive(watch, true, err);
 }
 
-/* ---- the recorder's passes --------------------------------------------------------------------
- */
+/* ---- the recorder's passes ------------------------------------------------------------------- */
 
 static int sample(void *context, struct capture *c, const struct sample *s, struct error *err)
 {

@@ -83,8 +83,6 @@ struct process_watch {
 
 /* Print a line for the user; NULL: none. */
 void watch_say(const struct process_watch *watch, bool detail, const char *line);
-/* CLOCK_MONOTONIC, ns. */
-uint64_t watch_monotonic(void);
 /* The clock of the samples, ns; 0 when user space cannot read it. */
 uint64_t watch_now(const struct process_watch *watch);
 /* Run the calling thread on one cpu only from now on. */

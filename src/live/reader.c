@@ -2,6 +2,7 @@
 /* The queue, the pieces, and the reader. See reader.h. */
 #include "live/reader.h"
 
+#include "base/clock.h"
 #include "base/vec.h"
 
 #include <errno.h>
@@ -100,13 +101,6 @@ struct reader {
     struct reader_loss loss;
     struct rusage used;
 };
-
-static uint64_t monotonic(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static void wait_change(_Atomic uint32_t *of, uint32_t seen, unsigned ms)
 {
@@ -371,7 +365,6 @@ static void be_process(struct reader *r, pid_t recorder)
     struct error err = {0};
     sigset_t old;
     block_signals(&old);
-    (void)prctl(PR_SET_NAME, "ljperf-reader");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (r->work.begin && r->work.begin(r->work.context, &err) < 0)
         keep_error(r, &err);
@@ -389,25 +382,13 @@ static int start_process(struct reader *r, struct error *err)
     return r->pid < 0 ? error_system(err, errno, "a process cannot be created") : 0;
 }
 
-/* Nobody has the shared memory but us. */
+/* Nobody has the shared memory but us: all counts begin anew. */
 static void reset(struct reader *r)
 {
-    struct shared *s = r->shared;
-    atomic_store(&s->put, 0);
-    atomic_store(&s->first, 0);
-    atomic_store(&s->took, 0);
-    atomic_store(&s->ticks, 0);
-    atomic_store(&s->waits, 0);
-    atomic_store(&s->quit, 0);
-    atomic_store(&s->hurry, 0);
-    atomic_store(&s->taken, 0);
-    atomic_store(&s->pieces, 0);
-    atomic_store(&s->ticked, 0);
-    atomic_store(&s->blocked, 0);
-    atomic_store(&s->at, 0);
-    atomic_store(&s->failed, 0);
+    memset(r->shared, 0, offsetof(struct shared, common));
     r->put = r->first = r->took = 0;
     r->ticks = 0;
+    r->steps = 0;
     r->stands = r->sleeps = 0;
 }
 
@@ -419,7 +400,7 @@ int reader_start(struct reader *r, enum reader_form form, struct error *err)
     r->form = form;
     int failed = form == READER_THREAD ? start_thread(r, err) : start_process(r, err);
     r->running = !failed;
-    r->looked = monotonic();
+    r->looked = clock_ns(CLOCK_MONOTONIC);
     return failed;
 }
 
@@ -484,20 +465,25 @@ void reader_end(struct reader *r)
 
 /* ---- what a process does wrong ------------------------------------------------------------- */
 
-/* The process is lost: it has ended, or is to end now. What it has written whole is kept. */
+/* There is no process any more. What it has written whole is kept. */
+static void note_loss(struct reader *r, const char *why)
+{
+    int at = atomic_load(&r->shared->at);
+    r->running = false;
+    r->is_lost = true;
+    r->loss.at = at > 0 ? at : 0;
+    snprintf(r->loss.why, sizeof(r->loss.why), "%s", why);
+    (void)take_pieces(r);
+}
+
+/* End a process that goes on no more, or does what it should not. */
 static void lose(struct reader *r, const char *why)
 {
     int status;
-    r->running = false;
-    r->is_lost = true;
-    snprintf(r->loss.why, sizeof(r->loss.why), "%s", why);
-    r->loss.at = atomic_load(&r->shared->at);
-    if (r->loss.at < 0)
-        r->loss.at = 0;
     kill(r->pid, SIGKILL);
     for (unsigned ms = 0; ms < WAIT_MS && !reap(r, &status); ms++)
         usleep(1000);
-    (void)take_pieces(r);
+    note_loss(r, why);
 }
 
 static void lose_ended(struct reader *r, int status)
@@ -507,23 +493,15 @@ static void lose_ended(struct reader *r, int status)
         snprintf(why, sizeof(why), "was ended by signal %d", WTERMSIG(status));
     else
         snprintf(why, sizeof(why), "has ended with status %d", WEXITSTATUS(status));
-    r->running = false; /* it is reaped already: its pid may be another's */
-    r->is_lost = true;
-    r->loss.at = atomic_load(&r->shared->at);
-    snprintf(r->loss.why, sizeof(r->loss.why), "%s", why);
-    (void)take_pieces(r);
+    note_loss(r, why);
 }
 
-/* Its work has failed. The text is a stranger's. */
+/* Its work has failed. */
 static void lose_failed(struct reader *r)
 {
-    char why[sizeof(r->loss.why)], text[sizeof(r->shared->error.text)];
-    memcpy(text, r->shared->error.text, sizeof(text));
-    for (size_t i = 0; i < sizeof(text); i++) {
-        if (text[i] && (text[i] < ' ' || text[i] > '~'))
-            text[i] = '?';
-    }
-    snprintf(why, sizeof(why), "has failed: %.*s", (int)sizeof(text) - 1, text);
+    char why[sizeof(r->loss.why)];
+    const struct error *e = &r->shared->error;
+    snprintf(why, sizeof(why), "has failed: %.*s", (int)sizeof(e->text), e->text);
     lose(r, why);
 }
 
@@ -556,10 +534,7 @@ static bool is_idle(struct reader *r)
 static uint64_t processor_time(const struct reader *r)
 {
     clockid_t clock;
-    struct timespec used;
-    return clock_getcpuclockid(r->pid, &clock) == 0 && clock_gettime(clock, &used) == 0
-               ? (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec
-               : 0;
+    return clock_getcpuclockid(r->pid, &clock) == 0 ? clock_ns(clock) : 0;
 }
 
 /* Add up for how long it stands, and of that, for how long it has not worked. */
@@ -593,7 +568,7 @@ static void look_after(struct reader *r)
         lose_failed(r);
         return;
     }
-    const uint64_t now = monotonic();
+    const uint64_t now = clock_ns(CLOCK_MONOTONIC);
     count_time(r, now - r->looked);
     r->looked = now;
     if (r->running &&
@@ -755,13 +730,13 @@ int reader_kick(struct reader *r, struct error *err)
 
 int reader_wait(struct reader *r, unsigned ms, struct error *err)
 {
-    const uint64_t until = monotonic() + (uint64_t)ms * 1000000;
+    const uint64_t until = clock_ns(CLOCK_MONOTONIC) + (uint64_t)ms * 1000000;
     bool idle = false;
     atomic_store(&r->shared->waits, 1);
     change(&r->shared->more);
     while (r->running) {
         uint32_t less = atomic_load(&r->shared->less);
-        if ((idle = is_idle(r)) || monotonic() >= until)
+        if ((idle = is_idle(r)) || clock_ns(CLOCK_MONOTONIC) >= until)
             break;
         drain(r);
         look_after(r);

@@ -86,7 +86,7 @@ void reader_kill(struct reader *r);
 /* How a process was lost. */
 struct reader_loss {
     pid_t at;      /* the process that it looked at; 0: none */
-    char why[280]; /* "was ended by signal 11" */
+    char why[280]; /* "was ended by signal 11"; may have a stranger's words */
 };
 /* Returns true once for each process that ended by itself, stood for too long, or was killed. It is
  * not started again by itself. */

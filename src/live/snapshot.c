@@ -3,6 +3,7 @@
 #include "live/snapshot.h"
 #include "live/runtime_files.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "live/code_watch.h"
 #include "live/copier.h"
@@ -69,23 +70,16 @@ struct snapshot {
     uint8_t record[MEM_RECORD_MAX];
 };
 
-static uint64_t monotonic(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t sink_now(void *context)
 {
     (void)context;
-    return monotonic();
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 static int sink_write(void *context, const void *payload, size_t size, struct error *err)
 {
     struct snapshot *s = context;
-    size_t record = mem_writer_record(payload, size, MEM_ID, monotonic(), s->record);
+    size_t record = mem_writer_record(payload, size, MEM_ID, clock_ns(CLOCK_MONOTONIC), s->record);
     return perfdata_writer_record(s->w, s->record, record, err);
 }
 
@@ -233,7 +227,7 @@ static uint64_t objects_again(struct subject *t, uint64_t began, uint64_t now, b
 static int take_objects(struct snapshot *s, struct subject *t, struct error *err)
 {
     struct error why;
-    uint64_t began = monotonic();
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
     bool whole = true;
     page_log_begin(t->pages);
     if (t->lua) {
@@ -248,7 +242,7 @@ static int take_objects(struct snapshot *s, struct subject *t, struct error *err
     if (t->v8 && snapshot_v8(t->pid, t->v8, t->pages, &t->v8_stats, &why) < 0)
         t->gone = true;
     s->out->rounds++;
-    t->next_objects = objects_again(t, began, monotonic(), whole);
+    t->next_objects = objects_again(t, began, clock_ns(CLOCK_MONOTONIC), whole);
     return page_log_end(t->pages, err);
 }
 
@@ -273,7 +267,7 @@ static bool has_ended(const struct subject *t)
 
 static int take_tick(struct snapshot *s, bool *any, struct error *err)
 {
-    uint64_t now = monotonic();
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
     *any = false;
     vec_foreach (at, &s->subjects) {
         struct subject *t = *at;
@@ -370,13 +364,13 @@ static bool is_over(struct snapshot *s)
         if (s->child.ended)
             return true;
     }
-    return is_told_to_end(s) || monotonic() >= s->end || snapshot_perf_ended(s->perf);
+    return is_told_to_end(s) || clock_ns(CLOCK_MONOTONIC) >= s->end || snapshot_perf_ended(s->perf);
 }
 
 /* Wait until the next tick, or until something ends us. */
 static void wait_tick(struct snapshot *s)
 {
-    uint64_t every = s->o->every_ns ? s->o->every_ns : SECOND / 10, now = monotonic();
+    uint64_t every = s->o->every_ns ? s->o->every_ns : SECOND / 10, now = clock_ns(CLOCK_MONOTONIC);
     s->tick = s->tick + every > now ? s->tick + every : now;
     uint64_t until = s->tick < s->end ? s->tick : s->end;
     uint64_t left = until > now ? until - now : 0;
@@ -401,7 +395,7 @@ static int start_command(struct snapshot *s, struct error *err)
 static int run(struct snapshot *s, struct error *err)
 {
     bool any = true, once = s->o->has_duration && !s->o->duration_ns;
-    s->tick = monotonic();
+    s->tick = clock_ns(CLOCK_MONOTONIC);
     s->end = s->o->has_duration ? s->tick + s->o->duration_ns : UINT64_MAX;
     vec_foreach (t, &s->subjects)
         if (code_watch_begin(s->code, (*t)->pid, err) < 0)

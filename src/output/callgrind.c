@@ -295,7 +295,7 @@ static void put_costs(struct writer *w)
 /* The format requires an event name of one word. */
 static void put_event(struct writer *w)
 {
-    const char *name = w->e->samples ? "samples" : export_weight_name(w->e, w->e->event);
+    const char *name = w->e->samples ? "samples" : replay_weight_name(w->e->replay, w->e->event);
     fputs("events: ", w->out);
     for (; *name; name++)
         fputc(*name > ' ' && *name < 0x7f ? *name : '_', w->out);

@@ -15,11 +15,6 @@ const char *export_event(const struct export *e, unsigned event)
     return event < perfdata_nr_events(pd) ? perfdata_event(pd, event)->name : "samples";
 }
 
-const char *export_weight_name(const struct export *e, unsigned event)
-{
-    return replay_weight_name(e->replay, event);
-}
-
 const char *export_unit(const struct export *e, unsigned event)
 {
     static const char *const words[] = {

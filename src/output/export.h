@@ -35,8 +35,6 @@ int export_callgrind(const struct export *e, FILE *out, struct error *err);
 
 /* Returns the event's name, or "samples" if the recording has no event of this index. */
 const char *export_event(const struct export *e, unsigned event);
-/* Returns the name of what the event's periods count (replay_weight_name()). */
-const char *export_weight_name(const struct export *e, unsigned event);
 /* Returns pprof's word for the unit of the event's periods: "nanoseconds", "bytes", "count". */
 const char *export_unit(const struct export *e, unsigned event);
 /* Returns whether the event's periods are ns of processor or wall time. */

@@ -357,7 +357,8 @@ static void put_types(struct writer *w)
 {
     vec_foreach (event, &w->events) {
         put_type(w, number_of_samples(w, *event), "count");
-        put_type(w, number_of(w, export_weight_name(w->e, *event)), export_unit(w->e, *event));
+        put_type(w, number_of(w, replay_weight_name(w->e->replay, *event)),
+                 export_unit(w->e, *event));
     }
 }
 
@@ -383,7 +384,7 @@ static void put_facts(struct writer *w)
         part.time_nanos = (int64_t)wall;
         part.duration_nanos = (int64_t)(p->samples.at[p->samples.nr - 1].time - first);
     }
-    period.type = number_of(w, export_weight_name(w->e, w->e->event));
+    period.type = number_of(w, replay_weight_name(w->e->replay, w->e->event));
     part.default_sample_type = w->e->samples ? number_of_samples(w, w->e->event) : period.type;
     period.unit = number_of(w, export_unit(w->e, w->e->event));
     part.period_type = &period;

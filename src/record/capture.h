@@ -50,7 +50,6 @@ struct capture {
     bool done, disabled, switch_now;
 };
 
-uint64_t capture_monotonic(void);
 void capture_say(struct capture *c, bool detail, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

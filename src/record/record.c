@@ -5,6 +5,7 @@
 #include "record/output.h"
 #include "record/target.h"
 #include "base/confine.h"
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -30,19 +31,16 @@ enum {
     ORDINARY_RING = 512 << 10,
 };
 
-uint64_t capture_monotonic(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 uint64_t capture_now(const struct capture *c)
 {
-    struct timespec ts;
-    if (!c->o->use_clockid || clock_gettime(c->o->clockid, &ts) < 0)
-        return 0;
-    return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+    return c->o->use_clockid ? clock_ns(c->o->clockid) : 0;
+}
+
+bool capture_is_told_to_end(void)
+{
+    sigset_t waiting;
+    return sigpending(&waiting) == 0 &&
+           (sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGTERM));
 }
 
 void capture_helper(struct capture *c, pid_t pid)
@@ -262,7 +260,7 @@ static void take_signals(struct capture *c)
 /* Where every record wakes us: wait a little, because records come in groups. */
 static void rest(struct capture *c)
 {
-    uint64_t now = capture_monotonic(), next = c->passed;
+    uint64_t now = clock_ns(CLOCK_MONOTONIC), next = c->passed;
     if (!c->events.wakes_early || !c->hooks)
         return;
     next += (uint64_t)c->hooks->rest_ms * MS;
@@ -305,7 +303,7 @@ static void wait_rings(struct capture *c)
 static int pass(struct capture *c, bool *any, struct error *err)
 {
     static const struct perf_event_header round = {PERF_RECORD_FINISHED_ROUND, 0, sizeof(round)};
-    uint64_t now = capture_monotonic();
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
     *any = false;
     c->passed = now;
     for (size_t i = 0; i < c->events.rings.nr; i++)
@@ -327,7 +325,7 @@ static int pass(struct capture *c, bool *any, struct error *err)
 static int check_limits(struct capture *c, struct error *err)
 {
     const struct record_options *o = c->o;
-    uint64_t bytes = perfdata_writer_bytes(c->w), now = capture_monotonic();
+    uint64_t bytes = perfdata_writer_bytes(c->w), now = clock_ns(CLOCK_MONOTONIC);
     if (o->max_size && c->out->bytes + bytes >= o->max_size && !c->done) {
         capture_say(c, false,
                     "[ ljperf record: size limit reached (%" PRIu64 " KB), stopping session ]",
@@ -382,7 +380,7 @@ static int begin(struct capture *c, struct error *err)
     if (c->o->command)
         c->out->exec_errno = child_start(&c->child);
     if (c->o->delay_ms) /* after the program has begun, which may take time on a busy machine */
-        c->enable_at = capture_monotonic() + c->o->delay_ms * MS;
+        c->enable_at = clock_ns(CLOCK_MONOTONIC) + c->o->delay_ms * MS;
     give_up_privileges(c);
     return c->out->exec_errno ? error_system(err, c->out->exec_errno, "%s", c->o->command[0]) : 0;
 }

@@ -60,11 +60,10 @@ struct capture_plan {
     int clockid;
     const pid_t *pids; /* processes recorded from the start: -p, or the waiting command */
     size_t nr_pids;
-    bool system_wide; /* any process may be sampled; `pids` is then empty */
-    bool command;     /* pids[0] is the waiting command, which still runs the recorder's image */
-    const char
-        *program;     /* the file that the command will execute; NULL: not known, or no command */
-    bool wakes_early; /* samples are few: every record wakes the recorder */
+    bool system_wide;    /* any process may be sampled; `pids` is then empty */
+    bool command;        /* pids[0] is the waiting command, which still runs the recorder's image */
+    const char *program; /* that the command will execute; NULL: not known, or no command */
+    bool wakes_early;    /* samples are few: every record wakes the recorder */
 };
 
 struct capture;
@@ -109,6 +108,10 @@ struct capture_hooks {
  * time must be a time of the recording's clock, either now or since the last `tick`. Returns -1 if
  * the file cannot be written. */
 int capture_write(struct capture *c, const void *record, size_t size, struct error *err);
+
+/* Whether a signal waits that will end the recording: the recorder has blocked them, and sees them
+ * between two passes. For what takes long outside of a pass. */
+bool capture_is_told_to_end(void);
 
 /* A process that works for the recorder: --exclude-perf excludes its samples, too. 0: none. */
 void capture_helper(struct capture *c, pid_t pid);

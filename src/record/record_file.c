@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The files of a recording: how each begins and ends. */
 #include "record/capture.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "dso/dso.h"
 #include "record/header.h"
@@ -118,7 +119,7 @@ static int begin_file(struct capture *c, const struct text *start, struct error 
 {
     c->first = UINT64_MAX;
     c->last = 0;
-    c->file_began = c->flushed = capture_monotonic();
+    c->file_began = c->flushed = clock_ns(CLOCK_MONOTONIC);
     if (file_create(c, err) < 0 || put_start(c, start, err) < 0)
         return -1;
     if (perfdata_writer_flush(c->w, err) < 0) {

@@ -2,7 +2,9 @@
 /* See synthesize_apart.h. */
 #include "record/synthesize_apart.h"
 
+#include "base/clock.h"
 #include "base/confine.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,10 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -111,11 +111,8 @@ static void be_process(const struct synthesis *s, int socket, const pid_t *pids,
     struct error err;
     struct sender *to = calloc(1, sizeof(*to));
     pid_t recorder = getppid();
-    (void)prctl(PR_SET_NAME, "ljperf-reader");
-    confine_files(&socket, 1);
-    if (!to || confine_reader(false, &err) < 0)
+    if (!to || confine_reader(&socket, 1, socket, false, &err) < 0)
         _exit(1);
-    (void)confine_calls(socket, &err); /* (where there is no filter, the rest holds) */
     to->socket = socket;
     _exit(getppid() != recorder || send_all(s, to, pids, nr) < 0);
 }
@@ -128,13 +125,6 @@ struct helper {
     pid_t at; /* the process that it looks at */
     struct message message;
 };
-
-static uint64_t monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static int start(struct helper *h, const struct synthesis *s, const pid_t *pids, size_t nr,
                  struct error *err)
@@ -241,14 +231,6 @@ static enum taken take(struct helper *h, const struct synthesis *s, struct error
     return r;
 }
 
-/* Whether a signal waits that ends the recording. */
-static bool is_told_to_end(void)
-{
-    sigset_t waiting;
-    return sigpending(&waiting) == 0 &&
-           (sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGTERM));
-}
-
 /* Reap the process, ending it unless it has ended by itself. Returns whether it has done all. */
 static bool reap(const struct helper *h, bool has_ended)
 {
@@ -270,15 +252,16 @@ static bool reap(const struct helper *h, bool has_ended)
  * lost; -1: an error. */
 static int take_all(struct helper *h, const struct synthesis *s, struct error *err)
 {
-    uint64_t last = monotonic_ms();
+    const uint64_t most = (uint64_t)STANDS_MS * 1000000;
+    uint64_t last = clock_ns(CLOCK_MONOTONIC);
     bool told = false;
     enum taken r = TAKEN_NOTHING;
-    while (r == TAKEN_NOTHING && !told && monotonic_ms() - last < STANDS_MS) {
+    while (r == TAKEN_NOTHING && !told && clock_ns(CLOCK_MONOTONIC) - last < most) {
         struct pollfd p = {.fd = h->socket, .events = POLLIN};
         (void)poll(&p, 1, LOOK_MS);
         while ((r = take(h, s, err)) == TAKEN_MESSAGE)
-            last = monotonic_ms();
-        told = is_told_to_end();
+            last = clock_ns(CLOCK_MONOTONIC);
+        told = capture_is_told_to_end();
     }
     bool done = reap(h, r == TAKEN_END);
     return r == TAKEN_FAILED ? -1 : told || done;

@@ -6,13 +6,15 @@ usage: usage.py FILE COMMAND...
        MIB      the most memory at a time
        DELAY    the percentage of its life that one of its threads was ready to run and had no processor: of the
                 thread of which that is most. 0 where the kernel does not tell.
-Of both, what COMMAND has started counts for the first two only.
+Of both, what COMMAND has started counts for the first two only; for DELAY, too, if it is a recorder's process that reads.
 """
 import os
 import resource
 import subprocess
 import sys
 import time
+
+from recorder_processes import processes_of
 
 
 def delays(pid):
@@ -31,7 +33,8 @@ def main():
     began, waited = time.monotonic(), {}
     child = subprocess.Popen(sys.argv[2:])
     while child.poll() is None:
-        waited.update(delays(child.pid))
+        for pid in processes_of(child.pid):
+            waited.update(delays(pid))
         time.sleep(0.05)
     used, life = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
     with open(sys.argv[1], 'w') as f:

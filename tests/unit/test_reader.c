@@ -170,28 +170,33 @@ static uint64_t take_written(struct seen *s, uint64_t *last)
     return nr;
 }
 
-/* Records of all sizes go round the queue many times. Each that was not counted as dropped comes
- * out, in order, and so do the written pieces. */
+/* Samples and records of all sizes, each fifth one a record, go round the queue many times. Returns
+ * the number of pieces that were written. */
+enum { RECORDS = ROUNDS / 5, SAMPLES = ROUNDS - RECORDS };
+static uint64_t go_round(struct seen *s)
+{
+    uint64_t written = 0, last = 0;
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        assert_int_equal(i % 5 ? put_sample(s, i, i * 977 % STACK, NULL) : put_record(s, i, NULL),
+                         0);
+        if (i % 64)
+            continue;
+        assert_int_equal(reader_kick(s->reader, NULL), 0);
+        written += take_written(s, &last);
+    }
+    assert_int_equal(wait_for(s, NULL), 0);
+    return written + take_written(s, &last);
+}
+
+/* Each that was not counted as dropped comes out, in order, and so do the written pieces. */
 static void what_goes_in_comes_out(void **state)
 {
     (void)state;
     struct seen s;
-    uint64_t put = 0, written = 0, last = 0;
     begin(&s, READER_THREAD);
-    for (uint64_t i = 1; i <= ROUNDS; i++) {
-        bool is_record = i % 5 == 0;
-        assert_int_equal(
-            is_record ? put_record(&s, i, NULL) : put_sample(&s, i, i * 977 % STACK, NULL), 0);
-        put += !is_record;
-        if (i % 64)
-            continue;
-        assert_int_equal(reader_kick(s.reader, NULL), 0);
-        written += take_written(&s, &last);
-    }
-    assert_int_equal(wait_for(&s, NULL), 0);
-    written += take_written(&s, &last);
-    assert_int_equal(s.records, ROUNDS / 5);
-    assert_int_equal(s.samples + reader_dropped(s.reader), put);
+    uint64_t written = go_round(&s);
+    assert_int_equal(s.records, RECORDS);
+    assert_int_equal(s.samples + reader_dropped(s.reader), SAMPLES);
     assert_int_equal(written, s.samples + s.records);
     assert_true(s.ticks > 0 && s.ticks <= ROUNDS / 64);
     end(&s);
@@ -274,26 +279,13 @@ static pid_t ask_pid(struct seen *s)
     return (pid_t)pid;
 }
 
-/* As a thread would: what is put goes round the queue many times, and all pieces come out. */
 static void a_process_does_the_same(void **state)
 {
     (void)state;
     struct seen s;
-    uint64_t put = 0, written = 0, last = 0;
     begin(&s, READER_PROCESS);
-    for (uint64_t i = 1; i <= ROUNDS; i++) {
-        bool is_record = i % 5 == 0;
-        assert_int_equal(
-            is_record ? put_record(&s, i, NULL) : put_sample(&s, i, i * 977 % STACK, NULL), 0);
-        put++;
-        if (i % 64)
-            continue;
-        assert_int_equal(reader_kick(s.reader, NULL), 0);
-        written += take_written(&s, &last);
-    }
-    assert_int_equal(wait_for(&s, NULL), 0);
-    written += take_written(&s, &last);
-    assert_int_equal(written + reader_dropped(s.reader), put);
+    uint64_t written = go_round(&s);
+    assert_int_equal(written + reader_dropped(s.reader), SAMPLES + RECORDS);
     assert_int_equal(s.samples, 0); /* its memory is its own */
     pid_t pid = ask_pid(&s);
     assert_true(pid != getpid());

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Returns what a clock shows, ns; 0: it cannot be read. */
+static inline uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    if (clock_gettime(clock, &t) < 0)
+        return 0;
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+#endif
