@@ -235,6 +235,8 @@ const struct option_row common_rows[] = {
     {ROW_CALL(
         0, "weight", "NAME", take_weight,
         "Weigh samples by this number of a tracepoint (as ret:bytes; units: count, ns, bytes).")},
+    {ROW_FLAG(0, "wall", struct common, replay.wall,
+              "Add up time on the cpu (cpu-clock) and off it (offcpu-time).")},
     {ROW_NUMBER(0, "max-stack", "N", struct common, replay.max_stack, 1, UINT32_MAX,
                 "Limit stacks to N frames (65536).")},
     {ROW_CLEAR(0, "no-inline", struct common, replay.symbols.inlines,
@@ -398,6 +400,11 @@ static void say_weightless(const struct replay *r, const struct replay_stats *st
     struct text names = {0};
     if (!st->weightless)
         return;
+    if (replay_options(r)->wall) {
+        fprintf(stderr, "ljperf: %" PRIu64 " samples of events that count no time are left out\n",
+                st->weightless);
+        return;
+    }
     fprintf(stderr, "ljperf: %" PRIu64 " samples have no `%s' above 0, and are left out\n",
             st->weightless, replay_options(r)->weight);
     for (size_t i = 0; !st->passed && i < perfdata_nr_events(pd); i++) {
@@ -498,6 +505,8 @@ const char *common_event_name(const struct replay *r, const struct stacks *s)
 {
     const struct perfdata *pd = replay_perfdata(r);
     int event = stacks_event(s, -1);
+    if (replay_options(r)->wall)
+        return replay_weight_name(r, 0);
     return event >= 0 && (size_t)event < perfdata_nr_events(pd)
                ? perfdata_event(pd, (size_t)event)->name
                : NULL;

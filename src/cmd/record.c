@@ -122,7 +122,8 @@ static int run(struct record_options *o, struct record_outcome *r, struct rusage
     const struct process_watch_options options = {
         .no_copier = !o->no_vm && has_few_descriptors(o),
         .max_log = o->max_log,
-        .stack = o->callgraph == CALLGRAPH_DWARF ? o->stack_size : 0};
+        .stack = o->callgraph == CALLGRAPH_DWARF ? o->stack_size : 0,
+        .off_cpu = o->off_cpu_ns};
     struct process_watch *watch = o->no_vm ? NULL : process_watch_create(&options, say, o);
     if (!watch && !o->no_vm)
         return error_no_memory(err);

@@ -278,14 +278,16 @@ static void choose_defaults(struct report_command *c, const struct perfdata *pd)
 }
 
 /* Returns the events; the caller frees them. NULL: out of memory. */
-static struct report_event *list_events(const struct perfdata *pd)
+static struct report_event *list_events(const struct replay *r)
 {
+    const struct perfdata *pd = replay_perfdata(r);
     size_t nr = perfdata_nr_events(pd);
     struct report_event *events = calloc(nr + 1, sizeof(*events));
     for (size_t i = 0; events && i < nr; i++) {
         const struct perfdata_event *e = perfdata_event(pd, i);
         bool chain = e->attr.sample_type & PERF_SAMPLE_CALLCHAIN;
-        events[i] = (struct report_event){e->name, chain};
+        events[i] = (struct report_event){
+            replay_options(r)->wall ? replay_weight_name(r, (unsigned)i) : e->name, chain};
     }
     return events;
 }
@@ -294,12 +296,14 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
                         struct error *err)
 {
     const struct perfdata *pd = replay_perfdata(r);
-    struct report_event *events = list_events(pd);
+    struct report_event *events = list_events(r);
     struct text out = {0};
     if (!events)
         return error_no_memory(err);
+    struct report_options options = c->report;
+    options.machine = perfdata_arch(pd);
     int failed = (c->header && common_put_header(r, &out, err) < 0) ||
-                 report_print(s, &c->report, events, perfdata_nr_events(pd),
+                 report_print(s, &options, events, perfdata_nr_events(pd),
                               perfdata_loss(pd)->samples_lost, &out, err) < 0 ||
                  common_write(c->output, &out, err) < 0;
     text_free(&out);
@@ -423,7 +427,7 @@ static int browsing_collect(void *context, const struct stacks_options *needs,
     if (replay_create(&new.common.replay, &new.replay, err) < 0)
         return -1;
     new.stacks = common_collect(&new.common, new.replay, &new.kept, err);
-    new.events = new.stacks ? list_events(replay_perfdata(new.replay)) : NULL;
+    new.events = new.stacks ? list_events(new.replay) : NULL;
     if (!new.events) {
         browsing_free(&new);
         return new.stacks ? error_no_memory(err) : -1;
@@ -501,8 +505,8 @@ static int complete(struct report_command *c, const struct common *common, struc
     bool key = report_has_key(o, KEY_PARENT);
     c->header |= c->header_only;
     o->relative = c->percentage == PERCENTAGE_RELATIVE;
-    o->weight = common->replay.weight;
-    o->weight_unit = common->replay.weight_unit;
+    o->weight = common->replay.wall ? "wall-clock" : common->replay.weight;
+    o->weight_unit = common->replay.wall ? UNIT_NS : common->replay.weight_unit;
     if (c->tui && (c->output || c->header || o->separator))
         return error_set(err, ERROR_FORMAT, "option `tui' cannot be used with %s",
                          c->output   ? "-o"

@@ -277,7 +277,16 @@ static int keep_user_reads(struct bpf_program *program, struct bpf_prog_load_opt
     return failed;
 }
 
-/* The program gets its own log: libbpf would write the log of its types (BTF) into a shared one. */
+static bool is_wanted(const struct bpf_image *image, const char *program)
+{
+    for (const char *const *name = image->more; name && *name; name++)
+        if (strcmp(*name, program) == 0)
+            return true;
+    return strcmp(image->name, program) == 0;
+}
+
+/* The programs get their own log: libbpf would write the log of their types (BTF) into a shared
+ * one. */
 static int open_image(const struct bpf_image *image, char *log, struct bpf_loaded *ret,
                       struct bpf_program **program, struct error *err)
 {
@@ -292,13 +301,14 @@ static int open_image(const struct bpf_image *image, char *log, struct bpf_loade
     struct bpf_program *each;
     bpf_object__for_each_program(each, ret->object)
     {
-        if (each != *program)
-            (void)bpf_program__set_autoload(each, false);
+        bool wanted = is_wanted(image, bpf_program__name(each));
+        (void)bpf_program__set_autoload(each, wanted);
+        if (wanted && log &&
+            (bpf_program__set_log_buf(each, log, LOG_SIZE) < 0 ||
+             bpf_program__set_log_level(each, LOG_STATISTICS) < 0))
+            return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s: the verifier wrote no log",
+                             image->name);
     }
-    if (log && (bpf_program__set_log_buf(*program, log, LOG_SIZE) < 0 ||
-                bpf_program__set_log_level(*program, LOG_STATISTICS) < 0))
-        return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s: the verifier wrote no log",
-                         image->name);
     return 0;
 }
 

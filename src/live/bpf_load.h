@@ -13,11 +13,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A program in a compiled object. Other programs of the object are not loaded. */
+/* Programs in a compiled object. Others of the object are not loaded. */
 struct bpf_image {
     const char *name; /* of the program */
     const void *bytes;
     size_t size;
+    const char *const *more; /* names of further programs; ended by NULL. NULL: there are none */
 };
 
 /* Set the sizes and values of the maps of an opened object. */

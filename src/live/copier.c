@@ -37,6 +37,7 @@ struct copier {
     unsigned nr_cpus;
     uint32_t lua_version; /* of the builds of plain Lua set last */
     uint32_t stack;       /* bytes of the native stack that a sample has */
+    bool off_cpu;         /* the maps for time off the cpu are needed */
     char program[64];     /* name of the loaded program, for the user */
     char limit[400];      /* empty: none */
     VEC(int) fds;         /* the copier's own events, and links to others' events */
@@ -44,6 +45,38 @@ struct copier {
 };
 
 /* ---- loading ----------------------------------------------------------------------------- */
+
+/* Set sizes of maps. `off_cpu`: of those for time off the cpu, which else have their least size. */
+static int size_maps(struct bpf_object *object, unsigned nr_cpus, bool off_cpu)
+{
+    const struct {
+        const char *name;
+        unsigned entries;
+    } sizes[] = {{"scratches", nr_cpus},
+                 {"lua_scratches", nr_cpus},
+                 {"outputs", nr_cpus},
+                 {"off_cpu_outputs", nr_cpus},
+                 {"off_cpu_waits", off_cpu ? OFF_CPU_THREADS : 1},
+                 {"off_cpu_threads", off_cpu ? OFF_CPU_THREADS : 1},
+                 {"off_cpu_dues", off_cpu ? OFF_CPU_DUES : 1}};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        struct bpf_map *map = bpf_object__find_map_by_name(object, sizes[i].name);
+        int failed = map ? bpf_map__set_max_entries(map, sizes[i].entries) : 0;
+        if (failed)
+            return failed;
+    }
+    return 0;
+}
+
+bool copier_namespace(struct stat *ret)
+{
+    struct stat ns;
+    if (stat("/proc/self/ns/pid", &ns) < 0 || ns.st_ino == FIRST_PID_NAMESPACE)
+        return false;
+    if (ret)
+        *ret = ns;
+    return true;
+}
 
 /* Set values and sizes of the maps. Process ids are those of this program's pid namespace. */
 static int configure(void *copier, struct bpf_object *object, struct error *err)
@@ -53,16 +86,12 @@ static int configure(void *copier, struct bpf_object *object, struct error *err)
     struct vmstack_config config = {.nr_cpus = nr_cpus, .stack = c->stack};
     struct stat ns;
     struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
-    if (stat("/proc/self/ns/pid", &ns) == 0 && ns.st_ino != FIRST_PID_NAMESPACE) {
+    if (copier_namespace(&ns)) {
         config.pidns_dev = ns.st_dev;
         config.pidns_ino = ns.st_ino;
     }
     int failed = map ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
-    static const char *const of_cpus[] = {"scratches", "lua_scratches", "outputs"};
-    for (size_t i = 0; i < sizeof(of_cpus) / sizeof(*of_cpus) && !failed; i++) {
-        map = bpf_object__find_map_by_name(object, of_cpus[i]);
-        failed = map ? bpf_map__set_max_entries(map, nr_cpus) : -ENOENT;
-    }
+    failed = failed ? failed : size_maps(object, nr_cpus, c->off_cpu);
     return failed ? error_system(err, -failed, "eBPF: the copier's maps cannot be sized") : 0;
 }
 
@@ -105,8 +134,8 @@ static struct bpf_image image_of(bool task)
 {
     const char *begin = task ? vmstack_task_object : vmstack_plain_object;
     const char *end = task ? vmstack_task_object_end : vmstack_plain_object_end;
-    return (struct bpf_image){task ? "vmstack_task" : "vmstack_plain", begin,
-                              (size_t)(end - begin)};
+    return (struct bpf_image){task ? "vmstack_task" : "vmstack_plain", begin, (size_t)(end - begin),
+                              NULL};
 }
 
 /* Note why the program that reads the kernel's structures is not used. */
@@ -133,7 +162,7 @@ static int load_best(struct copier *c, struct error *err)
     return load(c, &plain, err);
 }
 
-int copier_create(uint32_t stack, struct copier **ret, struct error *err)
+int copier_create(uint32_t stack, bool off_cpu, struct copier **ret, struct error *err)
 {
     struct copier *c = calloc(1, sizeof(*c));
     struct error why = {0};
@@ -142,6 +171,7 @@ int copier_create(uint32_t stack, struct copier **ret, struct error *err)
     int nr_cpus = libbpf_num_possible_cpus();
     c->nr_cpus = nr_cpus > 0 ? (unsigned)nr_cpus : 1;
     c->stack = stack;
+    c->off_cpu = off_cpu;
     if (load_best(c, &why) < 0) {
         if (err)
             *err = why;
@@ -236,18 +266,28 @@ const uint64_t *copier_ids(const struct copier *c, size_t *nr)
     return c->ids.at;
 }
 
+int copier_load(struct copier *c, const char *program, const char *const *more,
+                struct bpf_loaded *ret, struct error *err)
+{
+    struct bpf_image image = image_of(true);
+    image.name = program;
+    image.more = more;
+    if (c->limit[0])
+        return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s", c->limit);
+    return bpf_load(&image, share, c, ret, err);
+}
+
+int copier_map(const struct copier *c, const char *name)
+{
+    return bpf_object__find_map_fd_by_name(c->loaded.object, name);
+}
+
 /* Load the program for a kind of tracing events. */
 static int load_tracing(struct copier *c, enum tracing kind, struct error *err)
 {
     static const char *const names[] = {
         [TRACING_POINT] = "vmstack_trace", [TRACING_PROBE] = "vmstack_probe"};
-    struct bpf_image image = image_of(true);
-    image.name = names[kind];
-    if (c->tracing[kind].object)
-        return 0;
-    if (c->limit[0])
-        return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s", c->limit);
-    return bpf_load(&image, share, c, &c->tracing[kind], err);
+    return c->tracing[kind].object ? 0 : copier_load(c, names[kind], NULL, &c->tracing[kind], err);
 }
 
 /* Run a program at each hit of a tracepoint or probe. It is set on an event that is never enabled

@@ -14,6 +14,7 @@
 #define LIVE_COPIER_H
 
 #include "base/error.h"
+#include "live/bpf_load.h"
 #include "live/lua_scan.h"
 #include "live/vmstack.h"
 #include "perfdata/perfdata.h"
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct copier;
@@ -29,8 +31,9 @@ struct copier;
 /* Load the program: vmstack_task where eBPF may read kernel memory, else vmstack_plain. `stack`:
  * how many bytes of the native stack are copied by the events that the program will run on. For
  * processes without a VM, the program copies the part of these bytes that lies behind holes (0:
- * nothing). Errors: as bpf_load(). */
-int copier_create(uint32_t stack, struct copier **ret, struct error *err);
+ * nothing). `off_cpu`: time off the cpu will be recorded, too (off_cpu.h). Errors: as bpf_load().
+ */
+int copier_create(uint32_t stack, bool off_cpu, struct copier **ret, struct error *err);
 void copier_free(struct copier *c);
 
 /* Returns what the loaded program cannot do on this kernel, with the cure, as one line for stderr;
@@ -95,6 +98,16 @@ int copier_set_lua(struct copier *c, pid_t pid, const struct copier_lua *of, siz
 int copier_fork_lua(struct copier *c, pid_t parent, pid_t pid, struct error *err);
 /* Forget a process that has exited. */
 void copier_drop(struct copier *c, pid_t pid);
+
+/* For off_cpu.c: load further programs of the copier's object, which share its maps. The copier
+ * must outlive them. Fails where the kernel's structures cannot be read (copier_limit()). */
+int copier_load(struct copier *c, const char *program, const char *const *more,
+                struct bpf_loaded *ret, struct error *err);
+/* Whether this program is in another pid namespace than the kernel's first one, whose ids eBPF
+ * programs see; `ret`: that namespace's file (may be NULL). */
+bool copier_namespace(struct stat *ret);
+/* Returns the descriptor of a map; negative: there is none of this name. */
+int copier_map(const struct copier *c, const char *name);
 
 /* For another process that sets VMs from now on, in place of this one or of one that was lost.
  * copier_renew: call before that process is created; what was set before stays, and all that it

@@ -511,6 +511,19 @@ static int mapped(struct process_watch *watch, const struct record *rec, struct 
     return 0;
 }
 
+/* A thread waits at the end of the recording: read its stack. */
+static int look_at_waiting(struct process_watch *watch, const struct off_cpu_thread *t,
+                           struct error *err)
+{
+    struct {
+        struct off_cpu_thread of;
+        uint8_t stack[1 << 16];
+    } piece = {.of = *t};
+    reader_look(watch->reader, (pid_t)t->pid);
+    size_t size = off_cpu_read_stack(watch->off_cpu, t, piece.stack, sizeof(piece.stack));
+    return reader_write(watch->reader, PIECE_WAITING, &piece, sizeof(piece.of) + size, err);
+}
+
 /* Called with records that is_looked_at() of process_watch.c let through. */
 static int look_at_record(void *context, const struct perf_event_header *h, struct error *err)
 {
@@ -518,6 +531,8 @@ static int look_at_record(void *context, const struct perf_event_header *h, stru
     struct record rec;
     struct record_comm comm;
     struct record_task task;
+    if (h->type == RECORD_WAITING)
+        return look_at_waiting(watch, &((const struct waiting_record *)h)->of, err);
     if (perfdata_record_parse(h, h->size, &rec, err) < 0)
         return -1;
     if (rec.type == PERF_RECORD_MMAP2)

@@ -12,14 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     /* The reader may stand still for so many ms when a signal waits: before the recording has
      * begun, and at its end. */
     START_PATIENCE_MS = 100,
     END_PATIENCE_MS = 3000,
-    START_MS = 2000, /* after which the recording begins before all processes were looked at */
-    WAIT_MS = 10,    /* between two looks at it */
+    START_MS = 2000,    /* after which the recording begins before all processes were looked at */
+    WAITING_MAX = 4096, /* threads that wait at the end whose stacks are read */
+    WAIT_MS = 10,       /* between two looks at it */
     LOSSES_MAX = 16, /* readers that are lost, until no further one is started; each minute forgives
                       * one */
 };
@@ -57,6 +59,23 @@ static int write_payload(struct process_watch *watch, const void *payload, size_
     return capture_write(watch->capture, watch->record, record, err);
 }
 
+/* A thread that waited when the recording ended, and its stack. */
+static int write_waiting(struct process_watch *watch, const uint8_t *piece, size_t size,
+                         struct error *err)
+{
+    struct off_cpu_thread t;
+    const struct perf_event_header *record = NULL;
+    if (watch->off_cpu && size >= sizeof(t)) {
+        memcpy(&t, piece, sizeof(t));
+        record = off_cpu_waiting(watch->off_cpu, &t, piece + sizeof(t), size - sizeof(t),
+                                 capture_now(watch->capture));
+    }
+    if (!record)
+        return 0;
+    watch->waiting.left_out--;
+    return capture_write_sample(watch->capture, record, err);
+}
+
 /* Called from the recorder's hooks: a record's time is the time of the round it is written in. */
 static int write_pieces(struct process_watch *watch, struct error *err)
 {
@@ -65,7 +84,9 @@ static int write_pieces(struct process_watch *watch, struct error *err)
     unsigned kind;
     int failed = 0;
     while (!failed && reader_take(watch->reader, &kind, &bytes, &size)) {
-        if (kind == PIECE_LOG)
+        if (kind == PIECE_WAITING)
+            failed = write_waiting(watch, bytes, size, err);
+        else if (kind == PIECE_LOG)
             failed = write_payload(watch, bytes, size, err);
         else if (kind == PIECE_EMPTY_FILES)
             failed = runtime_files_add_empty(watch->tools.files, bytes,
@@ -125,10 +146,29 @@ static int push_events(struct process_watch *watch, const struct perf_event_attr
         if (!vec_push(more, e))
             return error_no_memory(err);
     }
+    if (watch->off_cpu && !vec_push(more, off_cpu_event(watch->off_cpu)))
+        return error_no_memory(err);
     e.name = VMEVENT_MEM_NAME;
     e.ids = &MEM_ID;
     e.nr_ids = 1;
     return !watch->logs || vec_push(more, e) ? 0 : error_no_memory(err);
+}
+
+/* The user asked for it: if it cannot be recorded, nothing is. */
+static int open_off_cpu(struct process_watch *watch, const struct capture_plan *plan,
+                        struct error *err)
+{
+    struct error why = watch->refusal;
+    if (!watch->options.off_cpu)
+        return 0;
+    if (watch->copier &&
+        off_cpu_open(watch->copier, plan, watch->options.off_cpu, &watch->off_cpu, &why) == 0)
+        return 0;
+    if (watch->options.no_copier)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "--off-cpu needs more descriptors than may be open (ulimit -n)");
+    error_set(err, why.kind, "--off-cpu: %s", why.text);
+    return -1;
 }
 
 static int opened(void *context, const struct capture_plan *plan, perfdata_event_vec *more,
@@ -147,6 +187,8 @@ static int opened(void *context, const struct capture_plan *plan, perfdata_event
             "the names of Lua functions are not recorded, because the samples' clock cannot be "
             "read; use -k mono");
     try_copier(watch, plan, &attr);
+    if (open_off_cpu(watch, plan, err) < 0)
+        return -1;
     return push_events(watch, &attr, more, err);
 }
 
@@ -303,10 +345,44 @@ static int record(void *context, struct capture *c, const struct perf_event_head
     return is_looked_at(h) ? reader_record(watch->reader, h, err) : 0;
 }
 
+/* A recorded thread waits at the end: its stack is to be read. */
+static int take_waiting(void *context, const struct off_cpu_thread *t, struct error *err)
+{
+    struct process_watch *watch = context;
+    struct waiting_record w = {.header = {.type = RECORD_WAITING, .size = sizeof(w)}, .of = *t};
+    watch->waiting.threads++;
+    watch->waiting.ns += off_cpu_waited(watch->off_cpu, t);
+    watch->waiting.left_out++;
+    if (t->pid == (uint32_t)getpid() || t->pid == (uint32_t)reader_pid(watch->reader) ||
+        watch->waiting.threads > WAITING_MAX)
+        return 0;
+    return reader_record(watch->reader, &w.header, err);
+}
+
+static void enabled(void *context, bool on)
+{
+    struct process_watch *watch = context;
+    struct error why = {0};
+    if (!watch->off_cpu)
+        return;
+    if (!on && off_cpu_list(watch->off_cpu, take_waiting, watch, &why) < 0)
+        watch_say(watch, false, why.text);
+    off_cpu_enable(watch->off_cpu, on);
+}
+
+static bool rewrite(void *context, const struct perf_event_header *record, const struct sample *s,
+                    struct trimmed *t)
+{
+    struct process_watch *watch = context;
+    return watch->off_cpu && off_cpu_rewrite(watch->off_cpu, record, s, t);
+}
+
 static int tick(void *context, struct capture *c, struct error *err)
 {
     struct process_watch *watch = context;
     (void)c;
+    if (watch->off_cpu && off_cpu_follow(watch->off_cpu, err) < 0)
+        return -1;
     if (revive(watch, true, err) < 0)
         return -1;
     watch->hooks.interval_ms = atomic_load(&watch->hints->interval);
@@ -376,6 +452,33 @@ static void say_lua_counters(const struct process_watch *watch)
         watch_say(watch, true, line);
 }
 
+static void say_off_cpu(const struct process_watch *watch)
+{
+    char line[240];
+    if (!watch->off_cpu)
+        return;
+    const struct vmstack_counters c = copier_counters(watch->copier);
+    const unsigned long long *v = (const unsigned long long *)c.value;
+    snprintf(line, sizeof(line),
+             "off-cpu: %llu waits, %.3f s: %llu samples; %llu lost because the rings were full (-m "
+             "16M), %llu left out because the thread went on first, and %llu because a table was "
+             "full",
+             v[OFF_CPU_WAITS], (double)v[OFF_CPU_NS] / 1e9, v[OFF_CPU_SAMPLES], v[OFF_CPU_LOST],
+             v[OFF_CPU_UNSEEN], v[OFF_CPU_OVER]);
+    bool few = v[OFF_CPU_UNSEEN] * 100 <= v[OFF_CPU_SAMPLES];
+    watch_say(watch, few && !v[OFF_CPU_LOST] && !v[OFF_CPU_OVER], line);
+    snprintf(line, sizeof(line), "off-cpu: %llu threads waited at the end, %.3f s",
+             (unsigned long long)watch->waiting.threads, (double)watch->waiting.ns / 1e9);
+    watch_say(watch, true, line);
+    if (watch->waiting.threads <= WAITING_MAX)
+        return;
+    snprintf(line, sizeof(line),
+             "off-cpu: of %llu threads that still waited at the end, %llu are not in the recording",
+             (unsigned long long)watch->waiting.threads,
+             (unsigned long long)watch->waiting.left_out);
+    watch_say(watch, false, line);
+}
+
 static int finish(void *context, struct capture *c, struct error *err)
 {
     struct process_watch *watch = context;
@@ -384,6 +487,7 @@ static int finish(void *context, struct capture *c, struct error *err)
         return -1;
     say_counters(watch);
     say_lua_counters(watch);
+    say_off_cpu(watch);
     reader_end(watch->reader);
     runtime_files_save(watch->tools.files);
     return 0;
@@ -406,6 +510,8 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
                                           .opened = opened,
                                           .started = started,
                                           .ending = ending,
+                                          .enabled = enabled,
+                                          .rewrite = rewrite,
                                           .sample = sample,
                                           .record = record,
                                           .tick = tick,
@@ -417,7 +523,8 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     if (watch->hints)
         atomic_init(&watch->hints->interval, READ_RINGS_SEARCHING_MS);
     if (!watch->options.no_copier) /* `opened` will say why it failed */
-        (void)copier_create(watch->options.stack, &watch->copier, &watch->refusal);
+        (void)copier_create(watch->options.stack, options->off_cpu != 0, &watch->copier,
+                            &watch->refusal);
     struct watch_tools *t = &watch->tools;
     t->sink = process_look_sink(watch);
     t->files = runtime_files_create();
@@ -460,6 +567,7 @@ void process_watch_free(struct process_watch *watch)
     table_free(&watch->tasks);
     vmstack_pairing_free(&watch->copies);
     vmstack_ref_release(&watch->bytes);
+    off_cpu_free(watch->off_cpu);
     copier_free(watch->copier);
     luajit_names_free(watch->tools.names);
     managed_names_free(watch->tools.managed);

@@ -28,6 +28,7 @@ struct process_watch_options {
     bool thread;      /* read in a thread, whatever the privileges */
     uint64_t max_log; /* bytes of VM memory that a file may hold; 0: no limit */
     uint32_t stack;   /* bytes of the native stack that samples have; 0: none */
+    uint64_t off_cpu; /* also record time off the cpu: ns, as off_cpu_open(); 0: do not */
 };
 
 /* Prints a line for the user. Each line is printed once. */

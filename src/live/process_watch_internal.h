@@ -10,6 +10,7 @@
 #include "live/code_watch.h"
 #include "live/copier.h"
 #include "live/lua_watch.h"
+#include "live/off_cpu.h"
 #include "live/process_watch.h"
 #include "live/reader.h"
 #include "live/runtime_files.h"
@@ -30,7 +31,15 @@ enum {
 /* What the recorder lets the reader do (reader_call). */
 enum { CALL_LOOK, CALL_REWRITE, CALL_END_FILE, CALL_FINISH };
 /* What the reader writes (reader_write). */
-enum { PIECE_LOG, PIECE_EMPTY_FILES };
+enum { PIECE_LOG, PIECE_EMPTY_FILES, PIECE_WAITING };
+
+/* A record that the recorder puts into the reader's queue: a thread whose stack is to be read. The
+ * answer, PIECE_WAITING, is its `of`, and the stack. The kernel has no such type. */
+enum { RECORD_WAITING = 0x4c4a5001 };
+struct waiting_record {
+    struct perf_event_header header;
+    struct off_cpu_thread of;
+};
 
 /* What the reader tells the recorder while both run. */
 struct hints {
@@ -55,6 +64,11 @@ struct process_watch {
     struct capture *capture; /* the recorder's, once recording has begun */
     struct copier *copier;   /* NULL: refused, or not wanted */
     struct error refusal;    /* why the copier was refused */
+    struct off_cpu *off_cpu; /* NULL: time off the cpu is not recorded */
+    struct {
+        uint64_t threads, ns; /* that waited at the end */
+        uint64_t left_out;    /* of these threads: not in the recording */
+    } waiting;
     struct watch_tools tools;
     struct table tasks;      /* pid + 1 -> a struct task, in the bits of one word */
     size_t tasks_left;       /* number of tasks after the last search for ended ones */

@@ -157,7 +157,7 @@ static int wire_all(struct snapshot_perf *p, struct error *err)
         return error_set(err, ERROR_UNSUPPORTED,
                          "process %d records no bpf-output event, which vmstacks need: " PERF_LINE,
                          (int)p->pid);
-    if (copier_create(0, &p->copier, err) < 0 || wire_output(p, output, err) < 0)
+    if (copier_create(0, false, &p->copier, err) < 0 || wire_output(p, output, err) < 0)
         return -1;
     for (size_t i = 0; i < perfdata_nr_events(p->output); i++) {
         const struct perfdata_event *e = perfdata_event(p->output, i);

@@ -1346,7 +1346,10 @@ struct mm_struct {
 } RELOCATED;
 
 struct task_struct {
-    int tgid;
+    int pid, tgid;
+    unsigned int __state; /* since Linux 5.14 */
+    uint64_t start_time;  /* CLOCK_MONOTONIC ns */
+    void *rseq;           /* until Linux 6.18 */
     void *stack;
     struct mm_struct *mm;
     struct task_struct *real_parent;
@@ -1368,17 +1371,22 @@ static __always_inline uint64_t stack_end(const struct task_struct *task, uint64
     return sp + STACK_MAX;
 }
 
-/* The user's registers, where the kernel's entry code has saved them. Since Linux 5.15 a helper
- * returns their address. Before, they are at the end of the task's kernel stack (task_pt_regs() of
- * arch/x86/include/asm/processor.h, THREAD_SIZE of page_64_types.h; the padding at the end that
- * some later kernels have came with 6.9). */
+/* The user's registers, where the kernel's entry code has saved them: at the end of the task's
+ * kernel stack (task_pt_regs() of arch/x86/include/asm/processor.h, THREAD_SIZE of page_64_types.h;
+ * the padding at the end that some later kernels have came with 6.9). */
+static __always_inline const struct pt_regs *registers_at(const struct task_struct *task)
+{
+    uint64_t size = bpf_core_field_exists(task->kasan_depth) ? 32 << 10 : 16 << 10;
+    uint64_t stack = (uint64_t)BPF_CORE_READ(task, stack);
+    return (const struct pt_regs *)(stack + size - sizeof(struct pt_regs));
+}
+
+/* The same of the current task. Since Linux 5.15 a helper returns their address. */
 static __always_inline const struct pt_regs *user_registers(const struct task_struct *task)
 {
     if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
         return (const struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-    uint64_t size = bpf_core_field_exists(task->kasan_depth) ? 32 << 10 : 16 << 10;
-    uint64_t stack = (uint64_t)BPF_CORE_READ(task, stack);
-    return (const struct pt_regs *)(stack + size - sizeof(struct pt_regs));
+    return registers_at(task);
 }
 
 static __always_inline uint64_t saved(const unsigned long *at)
@@ -1447,6 +1455,8 @@ int vmstack_probe(void *ctx)
 {
     return of_task(ctx, 0);
 }
+
+#include "src/live/off_cpu.bpf.h"
 
 #else
 

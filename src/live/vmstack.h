@@ -6,6 +6,8 @@
 #ifndef LIVE_VMSTACK_H
 #define LIVE_VMSTACK_H
 
+#include "perfdata/offcpu_layout.h"
+
 #include <stdint.h>
 
 enum {
@@ -65,6 +67,9 @@ enum {
     VMSTACK_LUA_SEARCHED = 64 << 10, /* bytes of the native stack that are searched for states */
     VMSTACK_LUA_RECENT = 4096,       /* states that are remembered; a power of two */
     VMSTACK_LUA_GLOBALS = 1024,      /* global_States, likewise */
+    /* Time off the cpu: threads that are followed, and of these such whose wait has just ended. */
+    OFF_CPU_THREADS = 1 << 15,
+    OFF_CPU_DUES = 4096,
 };
 
 /* Bits of vmstack_vm.flags. */
@@ -162,6 +167,13 @@ enum vmstack_counter {
     VMSTACK_LUA_COPIED, /* lua_States of plain Lua that were copied */
     VMSTACK_LUA_CUT,    /* lists of CallInfos of plain Lua that were cut */
     VMSTACK_LUA_MISSED, /* return addresses into plain Lua without a lua_State near */
+    OFF_CPU_WAITS,      /* waits of recorded threads that have ended */
+    OFF_CPU_NS,         /* ns of these */
+    OFF_CPU_SAMPLES,    /* samples of waits */
+    OFF_CPU_LOST,       /* the same, that did not fit into the ring */
+    OFF_CPU_UNSEEN,     /* the same, whose thread ran user code before it could be copied */
+    OFF_CPU_OVER,       /* notes that did not fit into a table */
+    OFF_CPU_NO_RSEQ,    /* waits of threads without rseq */
     VMSTACK_NR_COUNTERS,
 };
 
@@ -174,6 +186,46 @@ struct vmstack_config {
     uint64_t pidns_dev, pidns_ino; /* the recorder's pid namespace; 0: the first one */
     uint32_t nr_cpus;
     uint32_t stack; /* bytes of the native stack that the sampled events copy; 0: none */
+};
+
+/* ---- time off the cpu (off_cpu.bpf.h) -------------------------------------------------------- */
+
+struct off_cpu_settings {
+    uint64_t began;  /* CLOCK_MONOTONIC ns; 0: nothing is recorded now */
+    uint64_t mean;   /* ns, less than 2^32: shorter waits become samples by chance */
+    uint32_t all;    /* whether all threads of the machine are recorded */
+    uint32_t kernel; /* whether samples have kernel stacks */
+};
+
+/* Of each thread that is followed. */
+struct off_cpu_wait {
+    uint64_t out;   /* CLOCK_MONOTONIC ns at which it left the cpu; 0: it has one */
+    uint32_t state; /* then */
+    uint32_t reserved;
+};
+
+/* A wait that becomes a sample as soon as the thread returns to user code; the sample's payload. */
+struct off_cpu_due {
+    struct offcpu_payload of;
+    uint64_t frames[OFFCPU_FRAMES]; /* of the kernel stack, innermost first */
+    uint64_t ip, sp;                /* the user's */
+};
+
+/* A thread that waits at the end. */
+enum {
+    OFF_CPU_REGISTERS = 24, /* those of perf's numbers (asm/perf_regs.h), of x86-64 */
+    OFF_CPU_SP = 7,
+    OFF_CPU_IP = 8,
+    OFF_CPU_CS = 10,
+};
+struct off_cpu_thread {
+    uint32_t tid, pid;
+    uint64_t out; /* CLOCK_MONOTONIC ns: since when it waits, or since the recording began */
+    uint32_t state;
+    int32_t syscall;
+    uint32_t nr_frames, reserved;
+    uint64_t registers[OFF_CPU_REGISTERS];
+    uint64_t frames[OFFCPU_FRAMES];
 };
 
 #endif

@@ -278,7 +278,7 @@ static void check_bpf(struct examination *x)
     char found[320];
     struct copier *copier;
     struct error why = {0};
-    if (copier_create(STACK_BYTES, &copier, &why) < 0) {
+    if (copier_create(STACK_BYTES, false, &copier, &why) < 0) {
         static const char prefix[] = "eBPF: ";
         bool named = strncmp(why.text, prefix, strlen(prefix)) == 0;
         say(x, WARN, "eBPF", why.text + (named ? strlen(prefix) : 0),

@@ -28,10 +28,12 @@ enum report_key {
     KEY_CPU,
     KEY_SRCLINE,
     KEY_SRCFILE,
-    KEY_STATE,  /* what the program was doing (stacks/state.h) */
-    KEY_TRACE,  /* the trace that ran, or that called the code that ran */
-    KEY_TIME,   /* time slices of length `quantum` */
-    KEY_PARENT, /* the innermost function that `parent` matches */
+    KEY_STATE,   /* what the program was doing (stacks/state.h) */
+    KEY_TRACE,   /* the trace that ran, or that called the code that ran */
+    KEY_TIME,    /* time slices of length `quantum` */
+    KEY_PARENT,  /* the innermost function that `parent` matches */
+    KEY_REASON,  /* why a thread waited (perfdata/offcpu.h) */
+    KEY_SYSCALL, /* in which system call */
     KEY_NR,
 };
 
@@ -65,6 +67,7 @@ struct report_options {
     uint32_t thread;
     const char *weight;           /* the name of what periods count (--weight); NULL: the event */
     enum weight_unit weight_unit; /* of periods, if there is a name */
+    const char *machine; /* as the recording calls it: for names of system calls; NULL: not known */
     unsigned threads; /* number of ljperf's threads to print with; 0: one. The text is the same */
 };
 

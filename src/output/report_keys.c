@@ -2,6 +2,8 @@
 /* The keys of rows: their names, texts and order; and the filters. */
 #include "output/output.h"
 #include "output/report_internal.h"
+#include "output/syscall_name.h"
+#include "perfdata/offcpu.h"
 #include "stacks/state.h"
 
 #include <inttypes.h>
@@ -22,6 +24,8 @@ static const struct {
     [KEY_TRACE] = {"trace", NULL, "    Pid:Trace"},
     [KEY_TIME] = {"time", NULL, "Time"},
     [KEY_PARENT] = {"parent", NULL, "Parent symbol"},
+    [KEY_REASON] = {"reason", NULL, "Reason"},
+    [KEY_SYSCALL] = {"syscall", NULL, "System Call"},
 };
 
 int report_key(const char *name)
@@ -34,7 +38,8 @@ int report_key(const char *name)
 
 const char *report_key_names(void)
 {
-    return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent,overhead";
+    return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent,reason,syscall,"
+           "overhead";
 }
 
 const char *report_key_title(enum report_key key)
@@ -54,6 +59,7 @@ struct stacks_options report_needs(const struct report_options *o)
         .by_start = true,
         .by_tier = report_has_key(o, KEY_STATE) || report_has_key(o, KEY_TRACE),
         .by_state = report_has_key(o, KEY_STATE),
+        .by_wait = report_has_key(o, KEY_REASON) || report_has_key(o, KEY_SYSCALL),
         .by_trace = report_has_key(o, KEY_TRACE),
         .slice_ns = time ? o->quantum : 0,
         .all_slices = time,
@@ -116,6 +122,14 @@ static void put_parent(struct text *t, const struct report *r, const struct repo
         text_string(t, "[other]");
 }
 
+static void put_syscall(struct text *t, const struct report *r, const struct report_group *g)
+{
+    if (g->of.syscall)
+        text_syscall(t, r->options->machine, g->of.syscall - 1u);
+    else
+        text_string(t, "[none]");
+}
+
 static void put_group_key(struct text *t, const struct report *r, const struct report_group *g,
                           enum report_key key)
 {
@@ -142,6 +156,12 @@ static void put_group_key(struct text *t, const struct report *r, const struct r
         break;
     case KEY_PARENT:
         put_parent(t, r, g);
+        break;
+    case KEY_REASON:
+        text_string(t, wait_reason_name((enum wait_reason)g->of.reason));
+        break;
+    case KEY_SYSCALL:
+        put_syscall(t, r, g);
         break;
     default:
         break;
@@ -213,6 +233,10 @@ int report_compare_key(const struct report *r, const struct report_row *a,
         return compare_numbers(x->of.block, y->of.block);
     case KEY_PARENT:
         return compare_parents(r, x->parent, y->parent);
+    case KEY_REASON:
+        return compare_numbers(x->of.reason, y->of.reason);
+    case KEY_SYSCALL:
+        return compare_numbers(x->of.syscall, y->of.syscall);
     default:
         return compare_row_functions(r, a, b);
     }
@@ -221,8 +245,9 @@ int report_compare_key(const struct report *r, const struct report_row *a,
 int report_compare_rows(const struct report *r, const struct report_row *a,
                         const struct report_row *b)
 {
-    static const enum report_key order[] = {KEY_SYM,   KEY_COMM,  KEY_PROCESS, KEY_THREAD, KEY_CPU,
-                                            KEY_STATE, KEY_TRACE, KEY_TIME,    KEY_PARENT};
+    static const enum report_key order[] = {KEY_SYM,    KEY_COMM,   KEY_PROCESS, KEY_THREAD,
+                                            KEY_CPU,    KEY_STATE,  KEY_TRACE,   KEY_TIME,
+                                            KEY_PARENT, KEY_REASON, KEY_SYSCALL};
     int ret = 0;
     for (size_t i = 0; !ret && i < sizeof(order) / sizeof(*order); i++)
         ret = report_compare_key(r, a, b, order[i]);

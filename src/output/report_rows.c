@@ -48,7 +48,7 @@ int report_compare_functions(const struct function *a, const struct function *b)
 
 /* ---- classes: equal keys have equal numbers ------------------------------------------------ */
 
-enum { CLASS_WORDS = 5 };
+enum { CLASS_WORDS = 6 };
 
 struct class_key {
     uint64_t word[CLASS_WORDS];
@@ -87,6 +87,7 @@ static int class_groups(struct report *r, struct class_key *keys)
     bool process = report_has_key(o, KEY_PROCESS);
     bool cpu = report_has_key(o, KEY_CPU);
     bool time = report_has_key(o, KEY_TIME);
+    bool reason = report_has_key(o, KEY_REASON), syscall = report_has_key(o, KEY_SYSCALL);
     for (size_t i = 0; i < r->groups.nr; i++) {
         const struct report_group *group = &r->groups.at[i];
         const struct stack_group *g = &group->of;
@@ -96,6 +97,7 @@ static int class_groups(struct report *r, struct class_key *keys)
             (process || trace ? g->pid : 0) | (thread ? (uint64_t)g->tid << 32 : 0),
             time ? g->block : 0,
             group->state | (uint64_t)group->trace << 16 | (uint64_t)group->parent << 32,
+            (reason ? g->reason : 0) | (syscall ? (uint64_t)g->syscall << 8 : 0),
         }};
     }
     return number_classes(keys, r->groups.nr, r->group_class);

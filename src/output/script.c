@@ -8,6 +8,8 @@
 #include "base/hash.h"
 #include "base/hash_table.h"
 #include "output/output.h"
+#include "output/syscall_name.h"
+#include "perfdata/offcpu.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -577,6 +579,22 @@ static void put_uregs(struct text *t, const struct sample *s, const struct arch 
     }
 }
 
+/* Append what a tracepoint, or a wait, says of itself. */
+static void put_payload(const struct script_worker *w, struct text *t, const struct sample *s)
+{
+    const struct perfdata *pd = replay_perfdata(w->script->replay);
+    struct offcpu_payload wait;
+    perfdata_print_tracepoint(pd, s, t);
+    if (!perfdata_offcpu(s, &wait))
+        return;
+    text_printf(t, " waited=%" PRIu64 " waits=%" PRIu32 " reason=%s syscall=", wait.waited, wait.nr,
+                wait_reason_name(perfdata_wait_reason(s)));
+    if (wait.syscall >= 0)
+        text_syscall(t, perfdata_arch(pd), (unsigned)wait.syscall);
+    else
+        text_string(t, "none");
+}
+
 static void put_head(const struct script_worker *w, struct text *t, const struct replay_sample *rs,
                      struct event_style style)
 {
@@ -603,7 +621,7 @@ static void put_head(const struct script_worker *w, struct text *t, const struct
     if (fields & FIELD_SAMPLE)
         text_printf(t, "sample=%" PRIu64 ": ", rs->number);
     if (fields & FIELD_TRACE)
-        perfdata_print_tracepoint(replay_perfdata(w->script->replay), s, t);
+        put_payload(w, t, s);
     if (fields & FIELD_ADDR)
         text_hex(t, s->addr, 16);
     if (fields & FIELD_WEIGHT)

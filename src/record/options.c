@@ -15,6 +15,8 @@ enum {
     DEFAULT_FREQUENCY = 4000, /* perf's default */
     DEFAULT_ZSTD = 1,         /* perf's default */
     DEFAULT_MAX_LOG = 1 << 30,
+    DEFAULT_OFF_CPU_US = 1000,
+    OFF_CPU_US_MAX = 4000000,
     ZSTD_MAX = 22,
     RING_MAX_SHIFT = 30,
     PIDS_MAX = 1 << 20,
@@ -239,6 +241,25 @@ static int take_max_log(void *target, const struct option_value *v, struct error
     return size_take(v, &((struct record_options *)target)->max_log, err);
 }
 
+static int take_off_cpu(void *target, const struct option_value *v, struct error *err)
+{
+    struct record_options *o = target;
+    uint64_t us = DEFAULT_OFF_CPU_US;
+    if (v->text && number_parse(v, v->text, &us, err) < 0)
+        return -1;
+    if (!us || us > OFF_CPU_US_MAX)
+        return option_error(v, err, "expects 1 to %d microseconds, not `%.60s'", OFF_CPU_US_MAX,
+                            v->text);
+    o->off_cpu_ns = us * 1000;
+    return 0;
+}
+
+static int take_wall(void *target, const struct option_value *v, struct error *err)
+{
+    ((struct record_options *)target)->wall = true;
+    return take_off_cpu(target, v, err);
+}
+
 static int take_events(void *target, const struct option_value *v, struct error *err)
 {
     return event_specs_parse(v->text, &((struct record_options *)target)->events, err);
@@ -270,6 +291,14 @@ static const struct option_row what_rows[] = {
      .word_list = callgraph_names},
     {ROW_FLAG(0, "all-user", struct record_options, all_user, "Sample user code only.")},
     {ROW_FLAG(0, "all-kernel", struct record_options, all_kernel, "Sample kernel code only.")},
+    {ROW_CALL(
+         0, "off-cpu", "US", take_off_cpu,
+         "Also sample what threads wait for: each wait of US microseconds or more, shorter ones "
+         "by chance (1000)."),
+     .place = VALUE_ATTACHED},
+    {ROW_CALL(0, "wall", "US", take_wall,
+              "Sample all time: cpu-clock, and --off-cpu. report --wall adds them up."),
+     .place = VALUE_ATTACHED},
     {ROW_CALL('k', "clockid", "CLOCK", take_clock,
               "Take the samples' times of this clock: mono, raw, real, boot or tai (mono)."),
      .word_list = clock_names},
@@ -384,6 +413,20 @@ static void override(struct record_options *o, bool tasks)
     }
 }
 
+/* Time on the cpu is sampled by its clock, so that all periods are ns. */
+static int check_wall(struct record_options *o, struct error *err)
+{
+    if (!o->events.nr)
+        return event_specs_parse("cpu-clock", &o->events, err);
+    vec_foreach (spec, &o->events)
+        if (spec->attr.type == PERF_TYPE_SOFTWARE &&
+            (spec->attr.config == PERF_COUNT_SW_CPU_CLOCK ||
+             spec->attr.config == PERF_COUNT_SW_TASK_CLOCK))
+            return 0;
+    return error_set(err, ERROR_FORMAT,
+                     "--wall needs the event cpu-clock: leave out -e, or add it");
+}
+
 static int check(struct record_options *o, struct error *err)
 {
     bool tasks = o->pids.nr || o->tids.nr || o->uid;
@@ -398,6 +441,11 @@ static int check(struct record_options *o, struct error *err)
     if (names && o->output && strcmp(o->output, "-") == 0)
         return error_set(err, ERROR_FORMAT, "%s cannot write to a pipe: give -o FILE",
                          o->timestamp_name ? "--timestamp-filename" : "--switch-output");
+    if (o->off_cpu_ns && o->no_vm)
+        return error_set(err, ERROR_FORMAT,
+                         "--off-cpu needs the eBPF programs that --no-vm leaves out");
+    if (o->wall)
+        return check_wall(o, err);
     if (!o->events.nr)
         return event_specs_default(&o->events, err);
     return 0;

@@ -46,7 +46,6 @@ static const char *const NAMES[] = {
     "--no-bpf-event",
     "--no-buffering",
     "--num-thread-synthesize",
-    "--off-cpu",
     "--off-cpu-thresh",
     "--overwrite",
     "--per-thread",

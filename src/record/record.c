@@ -204,6 +204,9 @@ static int tell_hooks(struct capture *c, struct error *err)
                                     .clockid = c->o->clockid,
                                     .pids = c->pids.at,
                                     .nr_pids = c->pids.nr,
+                                    .tids = c->tids.at,
+                                    .nr_tids = c->tids.nr,
+                                    .inherited = !c->o->no_inherit,
                                     .system_wide = c->system_wide,
                                     .command = c->on_exec,
                                     .program = c->program,
@@ -240,6 +243,14 @@ static int block_signals(struct capture *c, struct error *err)
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
+
+static void enable(struct capture *c, bool on)
+{
+    if (c->hooks && c->hooks->enabled)
+        c->hooks->enabled(c->hooks->context, on);
+    if (!on || !c->on_exec || c->o->delay_ms) /* else their exec enables them */
+        events_enable(&c->events, on);
+}
 
 static void take_signals(struct capture *c)
 {
@@ -333,7 +344,7 @@ static int check_limits(struct capture *c, struct error *err)
         c->done = true;
     }
     if (c->enable_at && now >= c->enable_at) {
-        events_enable(&c->events, true);
+        enable(c, true);
         c->enable_at = 0;
     }
     /* Do not count the start of the file, which might exceed the limit by itself. */
@@ -354,7 +365,7 @@ static int run(struct capture *c, struct error *err)
         if (c->disabled && !any)
             return 0;
         if (c->done && !c->disabled) {
-            events_enable(&c->events, false);
+            enable(c, false);
             c->disabled = true;
         }
         if (!c->done)
@@ -375,8 +386,8 @@ static void give_up_privileges(struct capture *c)
 /* Enable the events, and let the command begin. */
 static int begin(struct capture *c, struct error *err)
 {
-    if (!c->o->delay_ms && !c->on_exec)
-        events_enable(&c->events, true);
+    if (!c->o->delay_ms)
+        enable(c, true);
     if (c->o->command)
         c->out->exec_errno = child_start(&c->child);
     if (c->o->delay_ms) /* after the program has begun, which may take time on a busy machine */

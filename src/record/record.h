@@ -60,6 +60,10 @@ struct capture_plan {
     int clockid;
     const pid_t *pids; /* processes recorded from the start: -p, or the waiting command */
     size_t nr_pids;
+    const pid_t
+        *tids; /* their threads that are recorded; what these create is, too, if inherited */
+    size_t nr_tids;
+    bool inherited;
     bool system_wide;    /* any process may be sampled; `pids` is then empty */
     bool command;        /* pids[0] is the waiting command, which still runs the recorder's image */
     const char *program; /* that the command will execute; NULL: not known, or no command */
@@ -67,6 +71,7 @@ struct capture_plan {
 };
 
 struct capture;
+struct trimmed;
 
 /*
  * Callbacks that work along with the recorder. Every function may be NULL. All are called from the
@@ -91,6 +96,14 @@ struct capture_hooks {
     int (*started)(void *context, struct capture *c, struct error *err);
     /* This file ends and another one follows (--switch-output): write what waits. */
     int (*ending)(void *context, struct capture *c, struct error *err);
+    /* Recording begins or ends: the events are enabled or disabled (a command's events by its
+     * exec, after this). */
+    void (*enabled)(void *context, bool on);
+    /* A sample of one of the hooks' own events will be written as `t` describes it; the hook may
+     * change `t`. `record`: as the kernel wrote it. Returns whether it counts as a sample of the
+     * recording. */
+    bool (*rewrite)(void *context, const struct perf_event_header *record, const struct sample *s,
+                    struct trimmed *t);
     /* A sample (of any event, including the hooks' own: s->event) has been written. It points into
      * the ring and is valid during the call. Read no more than stack_dyn_size bytes of its
      * stack. */
@@ -108,6 +121,11 @@ struct capture_hooks {
  * time must be a time of the recording's clock, either now or since the last `tick`. Returns -1 if
  * the file cannot be written. */
 int capture_write(struct capture *c, const void *record, size_t size, struct error *err);
+
+/* The same for a sample of one of the hooks' own events that counts as a sample of the recording.
+ */
+int capture_write_sample(struct capture *c, const struct perf_event_header *record,
+                         struct error *err);
 
 /* Whether a signal waits that will end the recording: the recorder has blocked them, and sees them
  * between two passes. For what takes long outside of a pass. */

@@ -28,6 +28,13 @@ int capture_write(struct capture *c, const void *record, size_t size, struct err
     return capture_put(c, record, size, err);
 }
 
+int capture_write_sample(struct capture *c, const struct perf_event_header *record,
+                         struct error *err)
+{
+    c->out->samples++;
+    return capture_put(c, record, record->size, err);
+}
+
 /* ---- beginning ----------------------------------------------------------------------------- */
 
 static void say_line(void *capture, const char *line)

@@ -30,11 +30,14 @@ static int take_sample(struct capture *c, const struct perf_event_header *h,
         (s.pid == (uint32_t)c->self || (c->helper && s.pid == (uint32_t)c->helper)))
         return 0;
     sample_trim(h, &s, &t);
+    bool counts = (size_t)event < c->events.nr;
+    if (!counts && c->hooks && c->hooks->rewrite)
+        counts = c->hooks->rewrite(c->hooks->context, h, &s, &t);
     if (perfdata_writer_parts(c->w, t.parts, t.nr, err) < 0) {
         c->write_failed = true;
         return -1;
     }
-    if ((size_t)event < c->events.nr) {
+    if (counts) {
         c->out->samples++;
         c->first = s.time < c->first ? s.time : c->first;
         c->last = s.time > c->last ? s.time : c->last;

@@ -5,6 +5,7 @@
  * it while it works.
  */
 #include "replay/replay_internal.h"
+#include "perfdata/offcpu.h"
 #include "base/threads.h"
 
 #include <string.h>
@@ -165,6 +166,14 @@ static int give_records(struct replay_worker *w, const struct record **next,
     return 0;
 }
 
+static void set_wait(struct replay_sample *s)
+{
+    struct offcpu_payload wait;
+    s->wait_reason = (uint8_t)perfdata_wait_reason(s->sample);
+    if (perfdata_offcpu(s->sample, &wait) && wait.syscall >= 0 && wait.syscall < UINT16_MAX)
+        s->wait_syscall = (uint16_t)(wait.syscall + 1);
+}
+
 static int give_job(struct replay_worker *w, const struct job *job, struct error *err)
 {
     const struct record *next = job->batch.records;
@@ -198,7 +207,9 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .sightings = job->sightings.nr ? job->sightings.at + s->first_sighting : NULL,
             .join_failure = s->join_failure,
             .copy_differs = s->copy_differs,
+            .event = (uint16_t)replay_event(w->replay, &s->sample),
         };
+        set_wait(&given);
         replaced = s->has_trace;
         if (replaced && trace_frames_expand(&w->traces, w->replay->managed, &given, err) < 0)
             return -1;

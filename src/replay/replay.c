@@ -2,6 +2,7 @@
 /* The run: threads and batches. See replay.h for how they fit together. */
 #include "replay/replay_internal.h"
 #include "base/threads.h"
+#include "perfdata/offcpu.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/frame_cache.h"
@@ -286,16 +287,28 @@ enum weight_unit replay_unit(const struct replay *r, unsigned event)
         return r->options.weight_unit;
     if (event >= perfdata_nr_events(r->pd))
         return UNIT_COUNT;
-    const struct perf_event_attr *a = &perfdata_event(r->pd, event)->attr;
-    bool clock = a->type == PERF_TYPE_SOFTWARE &&
-                 (a->config == PERF_COUNT_SW_CPU_CLOCK || a->config == PERF_COUNT_SW_TASK_CLOCK);
-    return clock ? UNIT_NS : UNIT_COUNT;
+    const struct perfdata_event *e = perfdata_event(r->pd, event);
+    bool clock = e->attr.type == PERF_TYPE_SOFTWARE && (e->attr.config == PERF_COUNT_SW_CPU_CLOCK ||
+                                                        e->attr.config == PERF_COUNT_SW_TASK_CLOCK);
+    return clock || perfdata_is_offcpu(e) ? UNIT_NS : UNIT_COUNT;
+}
+
+unsigned replay_event(const struct replay *r, const struct sample *s)
+{
+    unsigned event = s->event ? s->event->index : 0;
+    if (r->options.wall)
+        for (event = 0; event < perfdata_nr_events(r->pd); event++)
+            if (replay_unit(r, event) == UNIT_NS)
+                break;
+    return event;
 }
 
 const char *replay_weight_name(const struct replay *r, unsigned event)
 {
     if (r->options.weight)
         return r->options.weight;
+    if (r->options.wall)
+        return "wall-clock";
     return event < perfdata_nr_events(r->pd) ? perfdata_event(r->pd, event)->name : "samples";
 }
 

@@ -53,6 +53,9 @@ struct replay_options {
      * sample without it, or with one below 1, is left out. */
     const char *weight;
     enum weight_unit weight_unit;
+    /* Time on the cpu and off it is one weight, under one event: the first that counts ns. Samples
+     * of other events are left out. */
+    bool wall;
     struct dso_options dso;
     struct symbols_options symbols;
     struct session_options session;
@@ -113,6 +116,11 @@ struct replay_sample {
     /* enum runtime_activity (unwind/runtime.h) of the innermost Lua frame's VM: by its own word,
      * which came with the sample, or by the native frames inside. */
     uint8_t vmstate;
+    uint16_t event; /* index of the event that it counts for (replay_event()) */
+    /* Of a sample of a wait (offcpu-time), else 0: enum wait_reason (perfdata/offcpu.h), and 1 +
+     * the number of the system call that waited. */
+    uint8_t wait_reason;
+    uint16_t wait_syscall;
 };
 
 struct replay_worker;
@@ -145,8 +153,8 @@ struct replay_stats {
     uint64_t joined;              /* truncated stacks continued by an earlier one */
     uint64_t guessed;             /* with at least one frame marked guess */
     uint64_t bad;                 /* malformed samples; ignored */
-    uint64_t weightless;          /* left out, because options.weight is not in them or below 1 */
-    uint64_t unsupported_abi;     /* 32-bit or foreign user registers: not unwound */
+    uint64_t weightless;      /* left out: without options.weight, or no time for options.wall */
+    uint64_t unsupported_abi; /* 32-bit or foreign user registers: not unwound */
     uint64_t unsupported_machine; /* of a recording of a machine that cannot be unwound */
     uint64_t frames;              /* user frames walked */
     uint64_t copies;              /* vmstacks that came with samples */
@@ -177,9 +185,11 @@ struct dsos *replay_dsos(const struct replay *r);
 /* Returns the functions of managed languages that frames refer to. */
 struct managed_names *replay_managed_names(const struct replay *r);
 const struct replay_options *replay_options(const struct replay *r);
-/* Returns what periods of an event count: options.weight_unit if there is a weight; ns for clocks.
- */
+/* Returns what periods of an event count: options.weight_unit if there is a weight; ns for clocks
+ * and waits. */
 enum weight_unit replay_unit(const struct replay *r, unsigned event);
+/* Returns the index of the event that a sample counts for: with options.wall one for all. */
+unsigned replay_event(const struct replay *r, const struct sample *s);
 /* Returns the name of what periods of an event count: the weight's, else the event's. */
 const char *replay_weight_name(const struct replay *r, unsigned event);
 /* To be called after replay_run(). */

@@ -52,7 +52,7 @@ struct job_sample {
     size_t nr_joined, first_sighting;
     uint8_t join_failure; /* enum join_failure */
     bool bad, has_user, unwound;
-    bool weightless; /* options.weight leaves it out */
+    bool weightless;   /* options.weight, or options.wall, leaves it out */
     uint8_t vmstate;   /* what the VM did: struct runtime's `activity` */
     bool copy_differs; /* the vmstack is of another moment of the thread: not used */
     bool has_trace;    /* a frame is machine code that trace_frames_expand() replaces */

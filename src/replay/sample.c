@@ -292,6 +292,8 @@ size_t sample_frames_same(const struct job *job, const struct job_sample *s)
 static void weigh(const struct replay *r, struct job_sample *s)
 {
     int64_t weight;
+    if (r->options.wall)
+        s->weightless = !s->sample.event || replay_unit(r, s->sample.event->index) != UNIT_NS;
     if (!r->options.weight)
         return;
     s->weightless =

@@ -281,13 +281,17 @@ static uint32_t group_of(struct collector *c, const struct replay_sample *s)
                             .cpu = o->by_cpu ? s->sample->cpu : 0,
                             .block = slice_of(o, s->sample->time),
                             .vmstate = o->by_state ? s->vmstate : 0,
-                            .event = s->sample->event ? (uint16_t)s->sample->event->index : 0};
+                            .event = s->event,
+                            .reason = o->by_wait ? s->wait_reason : 0,
+                            .syscall = o->by_wait ? s->wait_syscall : 0};
     uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid) + g.block;
     struct group_entry *e =
-        &c->groups[hash_combine(h, (g.cpu * 8ul + g.vmstate) * 65536 + g.event) % GROUP_CACHE];
+        &c->groups[hash_combine(h, (g.cpu * 8ul + g.vmstate) * 65536 + g.event + g.syscall) %
+                   GROUP_CACHE];
     if (e->used && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
         e->group.cpu == g.cpu && e->group.block == g.block && e->group.event == g.event &&
-        e->group.vmstate == g.vmstate)
+        e->group.vmstate == g.vmstate && e->group.reason == g.reason &&
+        e->group.syscall == g.syscall)
         return e->index;
     uint32_t group = stacks_intern_group(c->stacks, &g);
     *e = (struct group_entry){g, group, group != UINT32_MAX};

@@ -157,7 +157,7 @@ static int profile_take(void *worker, const struct replay_sample *s, struct erro
         .node = node,
         .thread = thread_of(w, s),
         .cpu = s->sample->cpu,
-        .event = s->sample->event ? (uint16_t)s->sample->event->index : 0,
+        .event = s->event,
         .end = (uint8_t)s->end,
         .unwound = s->unwound,
         .worker = (uint16_t)w->index,

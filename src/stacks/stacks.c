@@ -80,14 +80,15 @@ uint32_t stacks_intern_function(struct stacks *s, const struct function *f)
 static bool group_equal(const struct stack_group *a, const struct stack_group *b)
 {
     return a->comm == b->comm && a->pid == b->pid && a->tid == b->tid && a->cpu == b->cpu &&
-           a->block == b->block && a->event == b->event && a->vmstate == b->vmstate;
+           a->block == b->block && a->event == b->event && a->vmstate == b->vmstate &&
+           a->reason == b->reason && a->syscall == b->syscall;
 }
 
 static uint64_t group_hash(const struct stack_group *g)
 {
     uint64_t h = hash_combine((uintptr_t)g->comm, (uint64_t)g->pid << 32 | g->tid);
     h = hash_combine(h, (uint64_t)g->cpu << 24 | (uint64_t)g->vmstate << 16 | g->event);
-    return hash_combine(h, g->block);
+    return hash_combine(h, g->block + ((uint64_t)g->reason << 56 | (uint64_t)g->syscall << 40));
 }
 
 uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g)

@@ -53,6 +53,9 @@ struct stack_group {
     uint64_t block; /* with slice_ns; else 0 */
     uint16_t event;
     uint8_t vmstate; /* enum runtime_activity, with by_state; else 0 */
+    /* With by_wait, else 0: enum wait_reason, and 1 + the number of the system call that waited. */
+    uint8_t reason;
+    uint16_t syscall;
 };
 
 struct stack_node {
@@ -72,6 +75,7 @@ struct stacks_options {
     bool by_start;
     bool by_tier;  /* managed functions that ran in different ways are different */
     bool by_state; /* group by what VMs said they were doing */
+    bool by_wait;  /* group by why a thread waited (offcpu-time) */
     bool by_trace; /* functions that ran in different traces are different */
     /* Time is cut into slices of this length, and slice N is in group block N modulo STACKS_BLOCKS.
      * 0: no slices. */

@@ -107,7 +107,7 @@ static void live_begin(struct live *l, const char *const *command, size_t want)
 {
     struct error err = {0};
     memset(l, 0, sizeof(*l));
-    if (copier_create(65528, &l->copier, &err) < 0) {
+    if (copier_create(65528, false, &l->copier, &err) < 0) {
         print_message("%s\n", err.text);
         skip();
     }

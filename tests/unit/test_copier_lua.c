@@ -94,7 +94,7 @@ static void live_begin(struct live *l, const char *lua, const char *program)
     memset(l, 0, sizeof(*l));
     static const struct dso_options no_options = {.no_debuginfod = true};
     l->program = lua;
-    if (copier_create(65528, &l->copier, &err) < 0) {
+    if (copier_create(65528, false, &l->copier, &err) < 0) {
         print_message("%s\n", err.text);
         skip();
     }

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Time off the cpu. Part of vmstack.bpf.c.
+ *
+ *     off_cpu_switch   a thread leaves a cpu, another one gets it: note the time of the first;
+ * decide whether the wait of the second will be a sample, and note its kernel stack off_cpu_rseq
+ * the thread is about to return to user code: let the kernel write the sample, off_cpu_sysexit with
+ * the user's registers and stack, after the copier's record off_cpu_fork     children and new
+ * threads of a recorded thread are recorded, too off_cpu_exec     the command is recorded from its
+ * exec on
+ *
+ * A wait of the mean or longer is a sample, whose weight is the wait. A shorter wait becomes one by
+ * chance, in proportion to its length, with the mean as weight. So the sums of weights are right,
+ * and there are no more than 1 / mean samples a second of a thread.
+ *
+ * At its switch-in a thread is not yet the current task, so its user stack cannot be copied. The
+ * kernel calls rseq_update later in the thread itself, before it returns to user code, if the
+ * thread has registered for restartable sequences (glibc 2.35 and later do). For others there is
+ * the end of a system call. Both are used only if the thread has not run user code since the wait:
+ * its user registers must be the same.
+ */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1); /* set at load if time off the cpu is recorded, like the next two */
+    __type(key, uint32_t);  /* tid, in the first pid namespace */
+    __type(value, struct off_cpu_wait);
+} off_cpu_waits SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1);
+    __type(key, uint32_t); /* likewise */
+    __type(value, struct off_cpu_due);
+} off_cpu_dues SEC(".maps");
+
+/* The recorded threads. Value: whether it is recorded already. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1);
+    __type(key, uint32_t); /* likewise */
+    __type(value, uint32_t);
+} off_cpu_threads SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+    __uint(max_entries, 1); /* set to the number of cpus at load */
+    __uint(key_size, sizeof(uint32_t));
+    __uint(value_size, sizeof(uint32_t));
+} off_cpu_outputs SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, uint32_t);
+    __type(value, struct off_cpu_due);
+} off_cpu_scratches SEC(".maps");
+
+/* Of off_cpu_list, which the other programs may interrupt. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, uint32_t);
+    __type(value, struct off_cpu_thread);
+} off_cpu_listed SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, uint32_t);
+    __type(value, struct off_cpu_settings);
+} off_cpu_settings SEC(".maps");
+
+int off_cpu_switch(uint64_t *ctx);
+int off_cpu_write(void *ctx);
+int off_cpu_fork(uint64_t *ctx);
+int off_cpu_exec(uint64_t *ctx);
+int off_cpu_list(uint64_t *ctx);
+
+/* The state's name before Linux 5.14. */
+struct task_struct___before_514 {
+    long state;
+} RELOCATED;
+
+/* Where the rseq pointer is since Linux 6.19. */
+struct task_struct___since_619 {
+    struct {
+        void *usrptr;
+    } rseq;
+} RELOCATED;
+
+enum { STATE_DEAD = 0x80 }; /* TASK_DEAD of include/linux/sched.h */
+
+static __always_inline uint32_t off_cpu_state(const struct task_struct *task)
+{
+    if (bpf_core_field_exists(task->__state))
+        return task->__state;
+    return (uint32_t)((const struct task_struct___before_514 *)task)->state;
+}
+
+static __always_inline int off_cpu_has_rseq(const struct task_struct *task)
+{
+    const struct task_struct___since_619 *newer = (const void *)task;
+    if (bpf_core_field_exists(task->rseq))
+        return task->rseq != 0;
+    if (bpf_core_field_exists(newer->rseq.usrptr))
+        return newer->rseq.usrptr != 0;
+    return 0;
+}
+
+static __always_inline int off_cpu_is_recorded(const struct off_cpu_settings *settings,
+                                               const struct task_struct *task, uint32_t tid)
+{
+    if (!task->mm) /* a thread of the kernel */
+        return 0;
+    if (settings->all)
+        return 1;
+    const uint32_t *recorded = bpf_map_lookup_elem(&off_cpu_threads, &tid);
+    return recorded && *recorded;
+}
+
+static __always_inline void off_cpu_out(const struct off_cpu_settings *settings,
+                                        const struct task_struct *task, uint64_t now)
+{
+    uint32_t tid = (uint32_t)task->pid;
+    uint32_t state = off_cpu_state(task);
+    if (state & STATE_DEAD) {
+        bpf_map_delete_elem(&off_cpu_waits, &tid);
+        bpf_map_delete_elem(&off_cpu_dues, &tid);
+        bpf_map_delete_elem(&off_cpu_threads, &tid);
+        return;
+    }
+    struct off_cpu_wait *known = bpf_map_lookup_elem(&off_cpu_waits, &tid);
+    if (known) {
+        known->out = now;
+        known->state = state;
+    } else if (off_cpu_is_recorded(settings, task, tid)) {
+        struct off_cpu_wait wait = {.out = now, .state = state};
+        if (bpf_map_update_elem(&off_cpu_waits, &tid, &wait, BPF_ANY))
+            count(OFF_CPU_OVER, 1);
+    }
+}
+
+/* When a thread left the cpu that is seen for the first time: it is new, or has waited since before
+ * the recording. */
+static __always_inline uint64_t off_cpu_unseen(const struct task_struct *task, uint64_t began,
+                                               uint32_t *state)
+{
+    uint64_t start = task->start_time;
+    *state = start > began ? OFFCPU_RUNNABLE : OFFCPU_UNKNOWN;
+    return start > began ? start : began;
+}
+
+/* Returns what a wait of this length weighs; 0: it is not sampled. */
+static __always_inline uint64_t off_cpu_draw(uint64_t mean, uint64_t waited)
+{
+    if (waited >= mean)
+        return waited;
+    return (uint64_t)bpf_get_prandom_u32() * mean >> 32 < waited ? mean : 0;
+}
+
+static __always_inline const struct pt_regs *off_cpu_registers(struct task_struct *task)
+{
+    if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+        return (const struct pt_regs *)bpf_task_pt_regs(task);
+    return registers_at(task);
+}
+
+/* Note the wait of a thread that gets the cpu now, and what its kernel stack is. */
+static __always_inline void off_cpu_note(const struct off_cpu_settings *settings,
+                                         struct task_struct *task, uint32_t tid,
+                                         const struct offcpu_payload *wait)
+{
+    uint32_t zero = 0;
+    struct off_cpu_due *due = bpf_map_lookup_elem(&off_cpu_scratches, &zero);
+    const struct off_cpu_due *before = bpf_map_lookup_elem(&off_cpu_dues, &tid);
+    const struct pt_regs *regs = off_cpu_registers(task);
+    if (!due || (saved(&regs->cs) & USER_CODE) != USER_CODE) /* it never returns to user code */
+        return;
+    due->of = *wait;
+    due->of.syscall = (int32_t)saved(&regs->orig_rax);
+    due->ip = saved(&regs->rip);
+    due->sp = saved(&regs->rsp);
+    if (before && before->ip == due->ip && before->sp == due->sp) {
+        due->of.nr += before->of.nr;
+        due->of.weight += before->of.weight;
+        due->of.waited += before->of.waited;
+    } else if (before) {
+        count(OFF_CPU_UNSEEN, 1);
+    }
+    long size = 0;
+    if (settings->kernel)
+        size = bpf_get_task_stack(task, due->frames, sizeof(due->frames), 0);
+    due->of.nr_frames = size > 0 ? (uint16_t)(size / sizeof(*due->frames)) : 0;
+    if (bpf_map_update_elem(&off_cpu_dues, &tid, due, BPF_ANY))
+        count(OFF_CPU_OVER, 1);
+}
+
+/* Returns when the thread that gets the cpu left it; 0: that is not to be recorded. */
+static __always_inline uint64_t off_cpu_left(const struct off_cpu_settings *settings,
+                                             const struct task_struct *task, uint32_t tid,
+                                             uint32_t *state)
+{
+    uint64_t began = settings->began, out = 0;
+    struct off_cpu_wait *known = bpf_map_lookup_elem(&off_cpu_waits, &tid);
+    if (known) {
+        out = known->out;
+        *state = known->state;
+        known->out = 0;
+        return out && out < began ? began : out;
+    }
+    if (!began || !off_cpu_is_recorded(settings, task, tid))
+        return 0;
+    const struct off_cpu_wait seen = {0};
+    if (bpf_map_update_elem(&off_cpu_waits, &tid, &seen, BPF_ANY))
+        count(OFF_CPU_OVER, 1);
+    return off_cpu_unseen(task, began, state);
+}
+
+static __always_inline void off_cpu_in(const struct off_cpu_settings *settings,
+                                       struct task_struct *task, uint64_t now)
+{
+    uint32_t tid = (uint32_t)task->pid;
+    struct offcpu_payload wait = {.version = OFFCPU_VERSION, .nr = 1};
+    uint64_t out = off_cpu_left(settings, task, tid, &wait.state);
+    if (!out || !settings->began || now <= out)
+        return;
+    wait.waited = now - out;
+    wait.weight = off_cpu_draw(settings->mean, wait.waited);
+    count(OFF_CPU_WAITS, 1);
+    count(OFF_CPU_NS, wait.waited);
+    if (!wait.weight)
+        return;
+    if (!off_cpu_has_rseq(task))
+        count(OFF_CPU_NO_RSEQ, 1);
+    off_cpu_note(settings, task, tid, &wait);
+}
+
+SEC("tp_btf/sched_switch")
+int off_cpu_switch(uint64_t *ctx)
+{
+    uint32_t zero = 0;
+    const struct off_cpu_settings *settings = bpf_map_lookup_elem(&off_cpu_settings, &zero);
+    uint64_t now = bpf_ktime_get_ns();
+    if (!settings)
+        return 0;
+    off_cpu_out(settings, (const struct task_struct *)ctx[1], now);
+    off_cpu_in(settings, (struct task_struct *)ctx[2], now);
+    return 0;
+}
+
+/* Whether the current task has run no user code since the wait. A restarted system call has its
+ * instruction (of 2 bytes) still before it. */
+static __always_inline int off_cpu_is_still(const struct off_cpu_due *due,
+                                            const struct task_struct *task)
+{
+    const struct pt_regs *regs = user_registers(task);
+    uint64_t ip = saved(&regs->rip);
+    return saved(&regs->rsp) == due->sp && (ip == due->ip || ip + 2 == due->ip);
+}
+
+/* At any raw tracepoint of the waiting thread itself: rseq_update, sys_exit. */
+SEC("raw_tp")
+int off_cpu_write(void *ctx)
+{
+    uint32_t tid = (uint32_t)bpf_get_current_pid_tgid();
+    struct off_cpu_due *due = bpf_map_lookup_elem(&off_cpu_dues, &tid);
+    if (!due)
+        return 0;
+    if (off_cpu_is_still(due, (const struct task_struct *)bpf_get_current_task())) {
+        of_task(ctx, 0);
+        if (bpf_perf_event_output(ctx, &off_cpu_outputs, BPF_F_CURRENT_CPU, due, sizeof(*due)))
+            count(OFF_CPU_LOST, 1);
+        else
+            count(OFF_CPU_SAMPLES, 1);
+    } else {
+        count(OFF_CPU_UNSEEN, 1);
+    }
+    bpf_map_delete_elem(&off_cpu_dues, &tid);
+    return 0;
+}
+
+SEC("tp_btf/task_newtask")
+int off_cpu_fork(uint64_t *ctx)
+{
+    uint32_t parent = (uint32_t)bpf_get_current_pid_tgid();
+    uint32_t child = (uint32_t)((const struct task_struct *)ctx[0])->pid;
+    const uint32_t *recorded = bpf_map_lookup_elem(&off_cpu_threads, &parent);
+    if (!recorded)
+        return 0;
+    uint32_t value = *recorded;
+    if (bpf_map_update_elem(&off_cpu_threads, &child, &value, BPF_ANY))
+        count(OFF_CPU_OVER, 1);
+    return 0;
+}
+
+/* The thread that executes a program gets the id of its process. */
+SEC("tp_btf/sched_process_exec")
+int off_cpu_exec(uint64_t *ctx)
+{
+    uint32_t before = (uint32_t)ctx[1], now = (uint32_t)bpf_get_current_pid_tgid(), yes = 1;
+    if (!bpf_map_lookup_elem(&off_cpu_threads, &before))
+        return 0;
+    if (before != now)
+        bpf_map_delete_elem(&off_cpu_threads, &before);
+    bpf_map_update_elem(&off_cpu_threads, &now, &yes, BPF_ANY);
+    return 0;
+}
+
+/* ---- who waits at the end -------------------------------------------------------------------- */
+
+struct bpf_iter_meta {
+    struct seq_file *seq;
+} RELOCATED;
+
+/* Read the user's registers, as perf numbers them (asm/perf_regs.h). */
+static __always_inline void off_cpu_read_registers(const struct pt_regs *from, uint64_t *to)
+{
+    to[0] = saved(&from->rax);
+    to[1] = saved(&from->rbx);
+    to[2] = saved(&from->rcx);
+    to[3] = saved(&from->rdx);
+    to[4] = saved(&from->rsi);
+    to[5] = saved(&from->rdi);
+    to[6] = saved(&from->rbp);
+    to[OFF_CPU_SP] = saved(&from->rsp);
+    to[OFF_CPU_IP] = saved(&from->rip);
+    to[9] = saved(&from->eflags);
+    to[OFF_CPU_CS] = saved(&from->cs);
+    to[11] = saved(&from->ss);
+    to[16] = saved(&from->r8);
+    to[17] = saved(&from->r9);
+    to[18] = saved(&from->r10);
+    to[19] = saved(&from->r11);
+    to[20] = saved(&from->r12);
+    to[21] = saved(&from->r13);
+    to[22] = saved(&from->r14);
+    to[23] = saved(&from->r15);
+}
+
+/* Returns since when a thread waits; 0: it does not, or is not recorded. One that no cpu has run
+ * since the beginning is followed from now on: then its next switch is seen. */
+static __always_inline uint64_t off_cpu_waits_since(const struct off_cpu_settings *settings,
+                                                    const struct task_struct *task, uint32_t tid,
+                                                    uint32_t *state)
+{
+    const struct off_cpu_wait *known = bpf_map_lookup_elem(&off_cpu_waits, &tid);
+    if (known) {
+        *state = known->state;
+        return known->out && known->out < settings->began ? settings->began : known->out;
+    }
+    if (!off_cpu_is_recorded(settings, task, tid))
+        return 0;
+    struct off_cpu_wait wait = {.out = settings->began, .state = OFFCPU_UNKNOWN};
+    *state = wait.state;
+    return bpf_map_update_elem(&off_cpu_waits, &tid, &wait, BPF_NOEXIST) ? 0 : wait.out;
+}
+
+SEC("iter/task")
+int off_cpu_list(uint64_t *ctx)
+{
+    struct bpf_iter_meta *meta = (struct bpf_iter_meta *)ctx[0];
+    struct task_struct *task = (struct task_struct *)ctx[1];
+    uint32_t zero = 0, tid;
+    const struct off_cpu_settings *settings = bpf_map_lookup_elem(&off_cpu_settings, &zero);
+    struct off_cpu_thread *t = bpf_map_lookup_elem(&off_cpu_listed, &zero);
+    if (!task || !settings || !settings->began || !t)
+        return 0;
+    tid = (uint32_t)task->pid;
+    t->state = 0;
+    t->out = off_cpu_waits_since(settings, task, tid, &t->state);
+    if (!t->out)
+        return 0;
+    const struct pt_regs *regs = off_cpu_registers(task);
+    t->tid = tid;
+    t->pid = (uint32_t)task->tgid;
+    t->syscall = (int32_t)saved(&regs->orig_rax);
+    off_cpu_read_registers(regs, t->registers);
+    long size = 0;
+    if (settings->kernel)
+        size = bpf_get_task_stack(task, t->frames, sizeof(t->frames), 0);
+    t->nr_frames = size > 0 ? (uint32_t)(size / sizeof(*t->frames)) : 0;
+    bpf_seq_write(meta->seq, t, sizeof(*t));
+    return 0;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Time off the cpu. See off_cpu.h. */
+#include "live/off_cpu.h"
+
+#include "base/clock.h"
+#include "base/vec.h"
+#include "live/bpf_load.h"
+#include "live/lua_scan.h"
+#include "perfdata/offcpu_layout.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    RECORD_MAX = UINT16_MAX & ~7, /* bytes */
+    RAW_SIZE = 36, /* bytes of a written payload: with its size's 4 bytes whole words */
+    /* Bytes of a record up to and including the payload: without kernel frames, and with all. */
+    HEAD_FIXED = 8 * 9 + 4 + RAW_SIZE,
+    HEAD_MAX = HEAD_FIXED + 8 * OFFCPU_FRAMES,
+};
+
+_Static_assert(sizeof(struct offcpu_payload) <= RAW_SIZE && (RAW_SIZE + 4) % 8 == 0,
+               "the payload fills whole words");
+
+struct off_cpu {
+    struct copier *copier;
+    struct bpf_loaded loaded;
+    struct off_cpu_settings settings;
+    struct perf_event_attr attr; /* as written into the recording */
+    VEC(int) fds;                /* events, and links of programs */
+    VEC(uint64_t) ids;
+    int list;        /* link of the program that lists waiting threads; owned by `fds` */
+    uint64_t ended;  /* CLOCK_MONOTONIC ns at which they were listed */
+    bool sees_exits; /* of system calls */
+    uint8_t head[HEAD_MAX];
+    _Alignas(8) uint8_t record[1 << 16];
+};
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static int keep(struct off_cpu *o, int fd, struct error *err)
+{
+    if (vec_push(&o->fds, fd))
+        return 0;
+    close(fd);
+    return error_no_memory(err);
+}
+
+static int load(struct off_cpu *o, struct error *err)
+{
+    static const char *const more[] = {"off_cpu_write", "off_cpu_fork", "off_cpu_exec",
+                                       "off_cpu_list", NULL};
+    return copier_load(o->copier, "off_cpu_switch", more, &o->loaded, err);
+}
+
+/* Let a program run at a tracepoint; `tracepoint` NULL: at that which its section names. Returns 1
+ * if the kernel has no such tracepoint. */
+static int run(struct off_cpu *o, const char *name, const char *tracepoint, struct error *err)
+{
+    struct bpf_program *program = bpf_object__find_program_by_name(o->loaded.object, name);
+    int link = bpf_raw_tracepoint_open(tracepoint, program ? bpf_program__fd(program) : -1);
+    if (link == -ENOENT && tracepoint)
+        return 1;
+    return link < 0 ? bpf_refused(-link, name, err) : keep(o, link, err);
+}
+
+/* Keep what is needed to list the threads that wait. */
+static int prepare_list(struct off_cpu *o, struct error *err)
+{
+    struct bpf_program *program =
+        bpf_object__find_program_by_name(o->loaded.object, "off_cpu_list");
+    o->list = bpf_link_create(program ? bpf_program__fd(program) : -1, 0, BPF_TRACE_ITER, NULL);
+    return o->list < 0 ? bpf_refused(-o->list, "off_cpu_list", err) : keep(o, o->list, err);
+}
+
+static int see_exits(struct off_cpu *o, struct error *err)
+{
+    int r = run(o, "off_cpu_write", "sys_exit", err);
+    o->sees_exits = true;
+    return r > 0 ? error_set(err, ERROR_UNSUPPORTED,
+                             "eBPF: this kernel does not trace the ends of system calls")
+                 : r;
+}
+
+static int run_all(struct off_cpu *o, bool inherited, struct error *err)
+{
+    if (inherited && run(o, "off_cpu_fork", NULL, err) < 0)
+        return -1;
+    if (run(o, "off_cpu_exec", NULL, err) < 0)
+        return -1;
+    int r = run(o, "off_cpu_write", "rseq_update", err);
+    if (r < 0 || (r > 0 && see_exits(o, err) < 0))
+        return -1;
+    return run(o, "off_cpu_switch", NULL, err);
+}
+
+/* Samples have what those of the first event have. Their kernel stack is that of the wait: it comes
+ * with the payload. */
+static struct perf_event_attr attr_like(const struct perf_event_attr *first)
+{
+    const uint64_t stacks = first->sample_type & (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+                                                  PERF_SAMPLE_STACK_USER);
+    struct perf_event_attr a = {
+        .size = sizeof(a),
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_BPF_OUTPUT,
+        .sample_period = 1,
+        .sample_type = CAPTURE_IDS | PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW | stacks,
+        .read_format = first->read_format,
+        .sample_id_all = 1,
+        .exclude_callchain_user = 1,
+        .use_clockid = first->use_clockid,
+        .clockid = first->clockid,
+        .watermark = first->watermark,
+        .sample_regs_user = first->sample_regs_user,
+        .sample_stack_user = first->sample_stack_user,
+    };
+    a.wakeup_events = first->wakeup_events; /* also wakeup_watermark */
+    return a;
+}
+
+static int open_ring(struct off_cpu *o, const struct capture_ring *ring, struct error *err)
+{
+    struct perf_event_attr a = o->attr;
+    uint32_t key = (uint32_t)ring->cpu;
+    uint64_t id;
+    a.exclude_callchain_kernel = 1;
+    int fd = (int)syscall(SYS_perf_event_open, &a, -1, ring->cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0)
+        return bpf_refused(errno, "the event " OFFCPU_NAME, err);
+    if (keep(o, fd, err) < 0)
+        return -1;
+    if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0 || ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
+        return error_system(err, errno,
+                            "eBPF: cpu %d: " OFFCPU_NAME " cannot write into the samples' ring",
+                            ring->cpu);
+    if (!vec_push(&o->ids, id))
+        return error_no_memory(err);
+    int failed = bpf_map_update_elem(copier_map(o->copier, "off_cpu_outputs"), &key, &fd, BPF_ANY);
+    return failed ? error_system(err, -failed,
+                                 "eBPF: cpu %d: the output of " OFFCPU_NAME " cannot be set",
+                                 ring->cpu)
+                  : 0;
+}
+
+static int set_threads(struct off_cpu *o, const struct capture_plan *plan, struct error *err)
+{
+    const int map = copier_map(o->copier, "off_cpu_threads");
+    uint32_t recorded = !plan->command; /* a command is, from its exec on */
+    for (size_t i = 0; i < plan->nr_tids; i++) {
+        uint32_t tid = (uint32_t)plan->tids[i];
+        int failed = bpf_map_update_elem(map, &tid, &recorded, BPF_ANY);
+        if (failed)
+            return error_system(err, -failed, "--off-cpu: more than %d threads", OFF_CPU_THREADS);
+    }
+    return 0;
+}
+
+static void set(struct off_cpu *o)
+{
+    const uint32_t zero = 0;
+    (void)bpf_map_update_elem(copier_map(o->copier, "off_cpu_settings"), &zero, &o->settings,
+                              BPF_ANY);
+}
+
+static int open_all(struct off_cpu *o, const struct capture_plan *plan, struct error *err)
+{
+    if (load(o, err) < 0)
+        return -1;
+    for (size_t i = 0; i < plan->nr_rings; i++)
+        if (open_ring(o, &plan->rings[i], err) < 0)
+            return -1;
+    if (set_threads(o, plan, err) < 0 || prepare_list(o, err) < 0)
+        return -1;
+    set(o);
+    return run_all(o, plan->inherited, err);
+}
+
+int off_cpu_open(struct copier *copier, const struct capture_plan *plan, uint64_t mean,
+                 struct off_cpu **ret, struct error *err)
+{
+    struct off_cpu *o = calloc(1, sizeof(*o));
+    struct error why = {0};
+    if (!o)
+        return error_no_memory(err);
+    if (copier_namespace(NULL))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "threads can only be followed from outside of this container (its pid "
+                         "namespace)");
+    const struct perf_event_attr *first = plan->sampling[0].attr;
+    o->copier = copier;
+    o->attr = attr_like(first);
+    o->settings = (struct off_cpu_settings){.mean = mean,
+                                            .all = plan->system_wide,
+                                            .kernel = !first->exclude_kernel &&
+                                                      first->sample_type & PERF_SAMPLE_CALLCHAIN};
+    if (open_all(o, plan, &why) == 0) {
+        *ret = o;
+        return 0;
+    }
+    off_cpu_free(o);
+    *err = why;
+    return -1;
+}
+
+void off_cpu_free(struct off_cpu *o)
+{
+    if (!o)
+        return;
+    vec_foreach (fd, &o->fds)
+        close(*fd);
+    vec_free(&o->fds);
+    vec_free(&o->ids);
+    bpf_object__close(o->loaded.object);
+    free(o);
+}
+
+struct perfdata_event off_cpu_event(const struct off_cpu *o)
+{
+    return (struct perfdata_event){
+        .attr = o->attr, .name = OFFCPU_NAME, .scale = 1, .ids = o->ids.at, .nr_ids = o->ids.nr};
+}
+
+/* ---- recording ----------------------------------------------------------------------------- */
+
+void off_cpu_enable(struct off_cpu *o, bool on)
+{
+    o->settings.began = on ? clock_ns(CLOCK_MONOTONIC) : 0;
+    set(o);
+}
+
+int off_cpu_follow(struct off_cpu *o, struct error *err)
+{
+    if (o->sees_exits || !copier_counters(o->copier).value[OFF_CPU_NO_RSEQ])
+        return 0;
+    return see_exits(o, err);
+}
+
+/* ---- samples ------------------------------------------------------------------------------- */
+
+static size_t put(uint8_t *to, size_t at, const void *from, size_t size)
+{
+    memcpy(to + at, from, size);
+    return at + size;
+}
+
+static size_t put_u64(uint8_t *to, size_t at, uint64_t value)
+{
+    return put(to, at, &value, sizeof(value));
+}
+
+/* Write the record up to the payload, in the order of PERF_RECORD_SAMPLE in linux/perf_event.h.
+ * `nr`: of kernel frames that are written. */
+static size_t put_head(struct off_cpu *o, const struct sample *s, const struct off_cpu_due *due,
+                       unsigned nr)
+{
+    struct offcpu_payload of = due->of;
+    const uint32_t ids[] = {s->pid, s->tid}, cpu[] = {s->cpu, 0}, raw_size = RAW_SIZE;
+    const uint64_t kernel = PERF_CONTEXT_KERNEL;
+    static const uint8_t zeros[RAW_SIZE - sizeof(of)];
+    uint8_t *to = o->head;
+    size_t at = sizeof(struct perf_event_header);
+    at = put_u64(to, at, s->id);
+    at = put_u64(to, at, nr ? due->frames[0] : due->ip);
+    at = put(to, at, ids, sizeof(ids));
+    at = put_u64(to, at, s->time);
+    at = put(to, at, cpu, sizeof(cpu));
+    at = put_u64(to, at, of.weight);
+    if (o->attr.sample_type & PERF_SAMPLE_CALLCHAIN) {
+        at = put_u64(to, at, nr ? nr + 1 : 0);
+        at = put(to, at, &kernel, nr ? sizeof(kernel) : 0);
+        at = put(to, at, due->frames, nr * sizeof(*due->frames));
+    }
+    of.nr_frames = 0;
+    at = put(to, at, &raw_size, sizeof(raw_size));
+    at = put(to, at, &of, sizeof(of));
+    return put(to, at, zeros, sizeof(zeros));
+}
+
+/* Put the head in place of the first `bytes` bytes of the record. */
+static void replace_front(struct trimmed *t, size_t bytes, void *head, size_t size)
+{
+    const struct trimmed of = *t;
+    t->nr = 0;
+    t->parts[t->nr++] = (struct iovec){head, size};
+    for (int i = 0; i < of.nr; i++) {
+        struct iovec part = of.parts[i];
+        size_t skipped = bytes < part.iov_len ? bytes : part.iov_len;
+        bytes -= skipped;
+        part.iov_base = (char *)part.iov_base + skipped;
+        part.iov_len -= skipped;
+        if (part.iov_len)
+            t->parts[t->nr++] = part;
+    }
+}
+
+/* Returns how many kernel frames are written: as many as fit into a record beside `rest` bytes. */
+static unsigned frames_that_fit(const struct off_cpu_due *due, size_t rest)
+{
+    size_t room = RECORD_MAX - HEAD_FIXED > rest ? (RECORD_MAX - HEAD_FIXED - rest) / 8 : 0;
+    return room < due->of.nr_frames ? (unsigned)room : due->of.nr_frames;
+}
+
+bool off_cpu_rewrite(struct off_cpu *o, const struct perf_event_header *record,
+                     const struct sample *s, struct trimmed *t)
+{
+    struct off_cpu_due due;
+    if (strcmp(s->event->name, OFFCPU_NAME) != 0 || s->raw_size < sizeof(due))
+        return false;
+    memcpy(&due, s->raw, sizeof(due));
+    if (due.of.version != OFFCPU_VERSION || due.of.nr_frames > OFFCPU_FRAMES)
+        return false;
+    size_t front = (size_t)(s->raw + s->raw_size - (const uint8_t *)record);
+    size_t rest = t->header.size - front;
+    unsigned nr = frames_that_fit(&due, rest);
+    size_t size = put_head(o, s, &due, nr);
+    struct perf_event_header header = *record;
+    header.misc &= (uint16_t)~PERF_RECORD_MISC_CPUMODE_MASK;
+    header.misc |= nr ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
+    header.size = (uint16_t)(size + rest);
+    put(o->head, 0, &header, sizeof(header));
+    replace_front(t, front, o->head, size);
+    return true;
+}
+
+/* ---- who waits at the end -------------------------------------------------------------------- */
+
+int off_cpu_list(struct off_cpu *o, off_cpu_take take, void *context, struct error *err)
+{
+    enum { AT_ONCE = 64 };
+    struct off_cpu_thread *threads = malloc(AT_ONCE * sizeof(*threads));
+    int iterator = threads ? bpf_iter_create(o->list) : -1, failed = 0;
+    size_t have = 0;
+    ssize_t got = 0;
+    o->ended = clock_ns(CLOCK_MONOTONIC);
+    while (iterator >= 0 && !failed &&
+           (got = read(iterator, (char *)threads + have, AT_ONCE * sizeof(*threads) - have)) > 0) {
+        have += (size_t)got;
+        size_t nr = have / sizeof(*threads);
+        for (size_t i = 0; i < nr && !failed; i++)
+            failed = take(context, &threads[i], err);
+        have -= nr * sizeof(*threads);
+        memmove(threads, threads + nr, have);
+    }
+    if (!threads)
+        failed = error_no_memory(err);
+    else if (!failed && (iterator < 0 || got < 0))
+        failed =
+            bpf_refused(iterator < 0 ? -iterator : errno, "listing the threads that wait", err);
+    if (iterator >= 0)
+        close(iterator);
+    free(threads);
+    return failed;
+}
+
+uint64_t off_cpu_waited(const struct off_cpu *o, const struct off_cpu_thread *t)
+{
+    return o->ended > t->out ? o->ended - t->out : 0;
+}
+
+size_t off_cpu_read_stack(const struct off_cpu *o, const struct off_cpu_thread *t, void *to,
+                          size_t room)
+{
+    enum { PAGE = 4096 };
+    if (!(o->attr.sample_type & PERF_SAMPLE_STACK_USER))
+        return 0;
+    const size_t most = o->attr.sample_stack_user < room ? o->attr.sample_stack_user : room;
+    const uint64_t sp = t->registers[OFF_CPU_SP];
+    struct process_memory *memory;
+    struct error gone;
+    size_t got = 0;
+    if (process_memory_open((pid_t)t->pid, &memory, &gone) < 0)
+        return 0;
+    while (got < most) { /* page by page, up to one that is not mapped */
+        size_t piece = PAGE - (sp + got) % PAGE;
+        piece = piece < most - got ? piece : most - got;
+        if (!process_memory_read(memory, sp + got, (uint8_t *)to + got, piece))
+            break;
+        got += piece;
+    }
+    process_memory_close(memory);
+    return got;
+}
+
+/* Whether a thread still waits as it did when it was listed. */
+static bool waits(const struct off_cpu *o, const struct off_cpu_thread *t)
+{
+    struct off_cpu_wait wait;
+    if (bpf_map_lookup_elem(copier_map(o->copier, "off_cpu_waits"), &t->tid, &wait) != 0)
+        return false;
+    return wait.out && wait.out <= t->out; /* (`t` has the beginning, if that was later) */
+}
+
+/* Append the user's registers and stack, in the order of PERF_RECORD_SAMPLE. */
+static size_t put_user(struct off_cpu *o, size_t at, const struct off_cpu_thread *t,
+                       const void *stack, size_t size)
+{
+    uint8_t *to = o->record;
+    if (o->attr.sample_type & PERF_SAMPLE_REGS_USER) {
+        at = put_u64(to, at, PERF_SAMPLE_REGS_ABI_64);
+        for (unsigned i = 0; i < OFF_CPU_REGISTERS; i++)
+            if (o->attr.sample_regs_user >> i & 1)
+                at = put_u64(to, at, t->registers[i]);
+    }
+    if (o->attr.sample_type & PERF_SAMPLE_STACK_USER) {
+        uint64_t room = (size + 7) & ~UINT64_C(7);
+        at = put_u64(to, at, room);
+        at = put(to, at, stack, size);
+        memset(to + at, 0, room - size);
+        at += room - size;
+        if (room)
+            at = put_u64(to, at, size);
+    }
+    return at;
+}
+
+const struct perf_event_header *off_cpu_waiting(struct off_cpu *o, const struct off_cpu_thread *t,
+                                                const void *stack, size_t size, uint64_t time)
+{
+    enum { USER_64 = 0x33 }; /* cs: __USER_CS of asm/segment.h */
+    const uint64_t waited = off_cpu_waited(o, t);
+    struct off_cpu_due due = {.of = {.version = OFFCPU_VERSION,
+                                     .nr = 1,
+                                     .weight = waited,
+                                     .waited = waited,
+                                     .state = t->state,
+                                     .syscall = t->syscall},
+                              .ip = t->registers[OFF_CPU_IP]};
+    if (t->registers[OFF_CPU_CS] != USER_64 || t->nr_frames > OFFCPU_FRAMES || !waited ||
+        size > o->attr.sample_stack_user || !o->ids.nr || !waits(o, t))
+        return NULL;
+    const size_t fixed = HEAD_FIXED + 8 * (1 + OFF_CPU_REGISTERS) + 8 * 3;
+    size = size < RECORD_MAX - fixed ? size : RECORD_MAX - fixed;
+    due.of.nr_frames = (uint16_t)t->nr_frames;
+    memcpy(due.frames, t->frames, sizeof(due.frames));
+    unsigned nr = frames_that_fit(&due, fixed - HEAD_FIXED + size);
+    const struct sample s = {
+        .id = o->ids.at[0], .pid = t->pid, .tid = t->tid, .time = time, .cpu = UINT32_MAX};
+    size_t at = put_head(o, &s, &due, nr);
+    memcpy(o->record, o->head, at);
+    at = put_user(o, at, t, stack, size);
+    const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE,
+                                             .misc = nr ? PERF_RECORD_MISC_KERNEL
+                                                        : PERF_RECORD_MISC_USER,
+                                             .size = (uint16_t)at};
+    memcpy(o->record, &header, sizeof(header));
+    return (const struct perf_event_header *)o->record;
+}
