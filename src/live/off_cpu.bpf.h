@@ -89,7 +89,10 @@ struct task_struct___since_619 {
     } rseq;
 } RELOCATED;
 
-enum { STATE_DEAD = 0x80 }; /* TASK_DEAD of include/linux/sched.h */
+enum {
+    STATE_DEAD = 0x80, /* TASK_DEAD of include/linux/sched.h */
+    NOT_THERE = 2,     /* ENOENT */
+};
 
 static __always_inline uint32_t off_cpu_state(const struct task_struct *task)
 {
@@ -269,10 +272,12 @@ int off_cpu_write(void *ctx)
         return 0;
     if (off_cpu_is_still(due, (const struct task_struct *)bpf_get_current_task())) {
         of_task(ctx, 0);
-        if (bpf_perf_event_output(ctx, &off_cpu_outputs, BPF_F_CURRENT_CPU, due, sizeof(*due)))
-            count(OFF_CPU_LOST, 1);
-        else
+        long failed =
+            bpf_perf_event_output(ctx, &off_cpu_outputs, BPF_F_CURRENT_CPU, due, sizeof(*due));
+        if (!failed)
             count(OFF_CPU_SAMPLES, 1);
+        else if (failed != -NOT_THERE) /* else this cpu is not recorded (-C) */
+            count(OFF_CPU_LOST, 1);
     } else {
         count(OFF_CPU_UNSEEN, 1);
     }

@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "live/bpf_load.h"
 #include "live/lua_scan.h"
+#include "live/off_cpu_record.h"
 #include "perfdata/offcpu_layout.h"
 
 #include <bpf/bpf.h>
@@ -17,29 +18,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-    RECORD_MAX = UINT16_MAX & ~7, /* bytes */
-    RAW_SIZE = 36, /* bytes of a written payload: with its size's 4 bytes whole words */
-    /* Bytes of a record up to and including the payload: without kernel frames, and with all. */
-    HEAD_FIXED = 8 * 9 + 4 + RAW_SIZE,
-    HEAD_MAX = HEAD_FIXED + 8 * OFFCPU_FRAMES,
-};
-
-_Static_assert(sizeof(struct offcpu_payload) <= RAW_SIZE && (RAW_SIZE + 4) % 8 == 0,
-               "the payload fills whole words");
-
 struct off_cpu {
     struct copier *copier;
     struct bpf_loaded loaded;
     struct off_cpu_settings settings;
-    struct perf_event_attr attr; /* as written into the recording */
-    VEC(int) fds;                /* events, and links of programs */
+    struct off_cpu_form form;
+    VEC(int) fds; /* events, and links of programs */
     VEC(uint64_t) ids;
     int list;        /* link of the program that lists waiting threads; owned by `fds` */
     uint64_t ended;  /* CLOCK_MONOTONIC ns at which they were listed */
     bool sees_exits; /* of system calls */
-    uint8_t head[HEAD_MAX];
-    _Alignas(8) uint8_t record[1 << 16];
 };
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -127,7 +115,7 @@ static struct perf_event_attr attr_like(const struct perf_event_attr *first)
 
 static int open_ring(struct off_cpu *o, const struct capture_ring *ring, struct error *err)
 {
-    struct perf_event_attr a = o->attr;
+    struct perf_event_attr a = o->form.attr;
     uint32_t key = (uint32_t)ring->cpu;
     uint64_t id;
     a.exclude_callchain_kernel = 1;
@@ -195,7 +183,7 @@ int off_cpu_open(struct copier *copier, const struct capture_plan *plan, uint64_
                          "namespace)");
     const struct perf_event_attr *first = plan->sampling[0].attr;
     o->copier = copier;
-    o->attr = attr_like(first);
+    o->form.attr = attr_like(first);
     o->settings = (struct off_cpu_settings){.mean = mean,
                                             .all = plan->system_wide,
                                             .kernel = !first->exclude_kernel &&
@@ -223,8 +211,11 @@ void off_cpu_free(struct off_cpu *o)
 
 struct perfdata_event off_cpu_event(const struct off_cpu *o)
 {
-    return (struct perfdata_event){
-        .attr = o->attr, .name = OFFCPU_NAME, .scale = 1, .ids = o->ids.at, .nr_ids = o->ids.nr};
+    return (struct perfdata_event){.attr = o->form.attr,
+                                   .name = OFFCPU_NAME,
+                                   .scale = 1,
+                                   .ids = o->ids.at,
+                                   .nr_ids = o->ids.nr};
 }
 
 /* ---- recording ----------------------------------------------------------------------------- */
@@ -242,91 +233,10 @@ int off_cpu_follow(struct off_cpu *o, struct error *err)
     return see_exits(o, err);
 }
 
-/* ---- samples ------------------------------------------------------------------------------- */
-
-static size_t put(uint8_t *to, size_t at, const void *from, size_t size)
-{
-    memcpy(to + at, from, size);
-    return at + size;
-}
-
-static size_t put_u64(uint8_t *to, size_t at, uint64_t value)
-{
-    return put(to, at, &value, sizeof(value));
-}
-
-/* Write the record up to the payload, in the order of PERF_RECORD_SAMPLE in linux/perf_event.h.
- * `nr`: of kernel frames that are written. */
-static size_t put_head(struct off_cpu *o, const struct sample *s, const struct off_cpu_due *due,
-                       unsigned nr)
-{
-    struct offcpu_payload of = due->of;
-    const uint32_t ids[] = {s->pid, s->tid}, cpu[] = {s->cpu, 0}, raw_size = RAW_SIZE;
-    const uint64_t kernel = PERF_CONTEXT_KERNEL;
-    static const uint8_t zeros[RAW_SIZE - sizeof(of)];
-    uint8_t *to = o->head;
-    size_t at = sizeof(struct perf_event_header);
-    at = put_u64(to, at, s->id);
-    at = put_u64(to, at, nr ? due->frames[0] : due->ip);
-    at = put(to, at, ids, sizeof(ids));
-    at = put_u64(to, at, s->time);
-    at = put(to, at, cpu, sizeof(cpu));
-    at = put_u64(to, at, of.weight);
-    if (o->attr.sample_type & PERF_SAMPLE_CALLCHAIN) {
-        at = put_u64(to, at, nr ? nr + 1 : 0);
-        at = put(to, at, &kernel, nr ? sizeof(kernel) : 0);
-        at = put(to, at, due->frames, nr * sizeof(*due->frames));
-    }
-    of.nr_frames = 0;
-    at = put(to, at, &raw_size, sizeof(raw_size));
-    at = put(to, at, &of, sizeof(of));
-    return put(to, at, zeros, sizeof(zeros));
-}
-
-/* Put the head in place of the first `bytes` bytes of the record. */
-static void replace_front(struct trimmed *t, size_t bytes, void *head, size_t size)
-{
-    const struct trimmed of = *t;
-    t->nr = 0;
-    t->parts[t->nr++] = (struct iovec){head, size};
-    for (int i = 0; i < of.nr; i++) {
-        struct iovec part = of.parts[i];
-        size_t skipped = bytes < part.iov_len ? bytes : part.iov_len;
-        bytes -= skipped;
-        part.iov_base = (char *)part.iov_base + skipped;
-        part.iov_len -= skipped;
-        if (part.iov_len)
-            t->parts[t->nr++] = part;
-    }
-}
-
-/* Returns how many kernel frames are written: as many as fit into a record beside `rest` bytes. */
-static unsigned frames_that_fit(const struct off_cpu_due *due, size_t rest)
-{
-    size_t room = RECORD_MAX - HEAD_FIXED > rest ? (RECORD_MAX - HEAD_FIXED - rest) / 8 : 0;
-    return room < due->of.nr_frames ? (unsigned)room : due->of.nr_frames;
-}
-
 bool off_cpu_rewrite(struct off_cpu *o, const struct perf_event_header *record,
                      const struct sample *s, struct trimmed *t)
 {
-    struct off_cpu_due due;
-    if (strcmp(s->event->name, OFFCPU_NAME) != 0 || s->raw_size < sizeof(due))
-        return false;
-    memcpy(&due, s->raw, sizeof(due));
-    if (due.of.version != OFFCPU_VERSION || due.of.nr_frames > OFFCPU_FRAMES)
-        return false;
-    size_t front = (size_t)(s->raw + s->raw_size - (const uint8_t *)record);
-    size_t rest = t->header.size - front;
-    unsigned nr = frames_that_fit(&due, rest);
-    size_t size = put_head(o, s, &due, nr);
-    struct perf_event_header header = *record;
-    header.misc &= (uint16_t)~PERF_RECORD_MISC_CPUMODE_MASK;
-    header.misc |= nr ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
-    header.size = (uint16_t)(size + rest);
-    put(o->head, 0, &header, sizeof(header));
-    replace_front(t, front, o->head, size);
-    return true;
+    return off_cpu_form_sample(&o->form, record, s, t);
 }
 
 /* ---- who waits at the end -------------------------------------------------------------------- */
@@ -368,9 +278,10 @@ size_t off_cpu_read_stack(const struct off_cpu *o, const struct off_cpu_thread *
                           size_t room)
 {
     enum { PAGE = 4096 };
-    if (!(o->attr.sample_type & PERF_SAMPLE_STACK_USER))
+    if (!(o->form.attr.sample_type & PERF_SAMPLE_STACK_USER))
         return 0;
-    const size_t most = o->attr.sample_stack_user < room ? o->attr.sample_stack_user : room;
+    const size_t most =
+        o->form.attr.sample_stack_user < room ? o->form.attr.sample_stack_user : room;
     const uint64_t sp = t->registers[OFF_CPU_SP];
     struct process_memory *memory;
     struct error gone;
@@ -397,58 +308,13 @@ static bool waits(const struct off_cpu *o, const struct off_cpu_thread *t)
     return wait.out && wait.out <= t->out; /* (`t` has the beginning, if that was later) */
 }
 
-/* Append the user's registers and stack, in the order of PERF_RECORD_SAMPLE. */
-static size_t put_user(struct off_cpu *o, size_t at, const struct off_cpu_thread *t,
-                       const void *stack, size_t size)
-{
-    uint8_t *to = o->record;
-    if (o->attr.sample_type & PERF_SAMPLE_REGS_USER) {
-        at = put_u64(to, at, PERF_SAMPLE_REGS_ABI_64);
-        for (unsigned i = 0; i < OFF_CPU_REGISTERS; i++)
-            if (o->attr.sample_regs_user >> i & 1)
-                at = put_u64(to, at, t->registers[i]);
-    }
-    if (o->attr.sample_type & PERF_SAMPLE_STACK_USER) {
-        uint64_t room = (size + 7) & ~UINT64_C(7);
-        at = put_u64(to, at, room);
-        at = put(to, at, stack, size);
-        memset(to + at, 0, room - size);
-        at += room - size;
-        if (room)
-            at = put_u64(to, at, size);
-    }
-    return at;
-}
-
 const struct perf_event_header *off_cpu_waiting(struct off_cpu *o, const struct off_cpu_thread *t,
                                                 const void *stack, size_t size, uint64_t time)
 {
-    enum { USER_64 = 0x33 }; /* cs: __USER_CS of asm/segment.h */
-    const uint64_t waited = off_cpu_waited(o, t);
-    struct off_cpu_due due = {.of = {.version = OFFCPU_VERSION,
-                                     .nr = 1,
-                                     .weight = waited,
-                                     .waited = waited,
-                                     .state = t->state,
-                                     .syscall = t->syscall},
-                              .ip = t->registers[OFF_CPU_IP]};
-    if (t->registers[OFF_CPU_CS] != USER_64 || t->nr_frames > OFFCPU_FRAMES || !waited ||
-        size > o->attr.sample_stack_user || !o->ids.nr || !waits(o, t))
-        return NULL;
-    const size_t fixed = HEAD_FIXED + 8 * (1 + OFF_CPU_REGISTERS) + 8 * 3;
-    size = size < RECORD_MAX - fixed ? size : RECORD_MAX - fixed;
-    due.of.nr_frames = (uint16_t)t->nr_frames;
-    memcpy(due.frames, t->frames, sizeof(due.frames));
-    unsigned nr = frames_that_fit(&due, fixed - HEAD_FIXED + size);
-    const struct sample s = {
-        .id = o->ids.at[0], .pid = t->pid, .tid = t->tid, .time = time, .cpu = UINT32_MAX};
-    size_t at = put_head(o, &s, &due, nr);
-    memcpy(o->record, o->head, at);
-    at = put_user(o, at, t, stack, size);
-    const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE,
-                                             .misc = nr ? PERF_RECORD_MISC_KERNEL
-                                                        : PERF_RECORD_MISC_USER,
-                                             .size = (uint16_t)at};
-    memcpy(o->record, &header, sizeof(header));
-    return (const struct perf_event_header *)o->record;
+    const struct off_cpu_end end = {.id = o->ids.nr ? o->ids.at[0] : 0,
+                                    .time = time,
+                                    .waited = off_cpu_waited(o, t),
+                                    .stack = stack,
+                                    .size = size};
+    return waits(o, t) ? off_cpu_form_thread(&o->form, t, &end) : NULL;
 }

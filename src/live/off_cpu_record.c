@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Records of samples of time off the cpu. See off_cpu_record.h. */
+#include "live/off_cpu_record.h"
+
+#include <string.h>
+
+enum { RECORD_MAX = UINT16_MAX & ~7 }; /* bytes */
+
+_Static_assert(sizeof(struct offcpu_payload) <= OFF_CPU_RAW && (OFF_CPU_RAW + 4) % 8 == 0,
+               "the payload fills whole words");
+
+static size_t put(uint8_t *to, size_t at, const void *from, size_t size)
+{
+    memcpy(to + at, from, size);
+    return at + size;
+}
+
+static size_t put_u64(uint8_t *to, size_t at, uint64_t value)
+{
+    return put(to, at, &value, sizeof(value));
+}
+
+/* Write the record up to the payload, in the order of PERF_RECORD_SAMPLE in linux/perf_event.h.
+ * `nr`: of kernel frames that are written. */
+static size_t put_head(struct off_cpu_form *o, const struct sample *s,
+                       const struct off_cpu_due *due, unsigned nr)
+{
+    struct offcpu_payload of = due->of;
+    const uint32_t ids[] = {s->pid, s->tid}, cpu[] = {s->cpu, 0}, raw_size = OFF_CPU_RAW;
+    const uint64_t kernel = PERF_CONTEXT_KERNEL;
+    static const uint8_t zeros[OFF_CPU_RAW - sizeof(of)];
+    uint8_t *to = o->head;
+    size_t at = sizeof(struct perf_event_header);
+    at = put_u64(to, at, s->id);
+    at = put_u64(to, at, nr ? due->frames[0] : due->ip);
+    at = put(to, at, ids, sizeof(ids));
+    at = put_u64(to, at, s->time);
+    at = put(to, at, cpu, sizeof(cpu));
+    at = put_u64(to, at, of.weight);
+    if (o->attr.sample_type & PERF_SAMPLE_CALLCHAIN) {
+        at = put_u64(to, at, nr ? nr + 1 : 0);
+        at = put(to, at, &kernel, nr ? sizeof(kernel) : 0);
+        at = put(to, at, due->frames, nr * sizeof(*due->frames));
+    }
+    of.nr_frames = 0;
+    at = put(to, at, &raw_size, sizeof(raw_size));
+    at = put(to, at, &of, sizeof(of));
+    return put(to, at, zeros, sizeof(zeros));
+}
+
+/* Put the head in place of the first `bytes` bytes of the record. */
+static void replace_front(struct trimmed *t, size_t bytes, void *head, size_t size)
+{
+    const struct trimmed of = *t;
+    t->nr = 0;
+    t->parts[t->nr++] = (struct iovec){head, size};
+    for (int i = 0; i < of.nr; i++) {
+        struct iovec part = of.parts[i];
+        size_t skipped = bytes < part.iov_len ? bytes : part.iov_len;
+        bytes -= skipped;
+        part.iov_base = (char *)part.iov_base + skipped;
+        part.iov_len -= skipped;
+        if (part.iov_len)
+            t->parts[t->nr++] = part;
+    }
+}
+
+/* Returns how many kernel frames are written: as many as fit into a record beside `rest` bytes. */
+static unsigned frames_that_fit(const struct off_cpu_due *due, size_t rest)
+{
+    size_t room = RECORD_MAX - OFF_CPU_HEAD > rest ? (RECORD_MAX - OFF_CPU_HEAD - rest) / 8 : 0;
+    return room < due->of.nr_frames ? (unsigned)room : due->of.nr_frames;
+}
+
+bool off_cpu_form_sample(struct off_cpu_form *o, const struct perf_event_header *record,
+                         const struct sample *s, struct trimmed *t)
+{
+    struct off_cpu_due due;
+    if (strcmp(s->event->name, OFFCPU_NAME) != 0 || s->raw_size < sizeof(due))
+        return false;
+    memcpy(&due, s->raw, sizeof(due));
+    if (due.of.version != OFFCPU_VERSION || due.of.nr_frames > OFFCPU_FRAMES)
+        return false;
+    size_t front = (size_t)(s->raw + s->raw_size - (const uint8_t *)record);
+    size_t rest = t->header.size - front;
+    unsigned nr = frames_that_fit(&due, rest);
+    size_t size = put_head(o, s, &due, nr);
+    struct perf_event_header header = *record;
+    header.misc &= (uint16_t)~PERF_RECORD_MISC_CPUMODE_MASK;
+    header.misc |= nr ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
+    header.size = (uint16_t)(size + rest);
+    put(o->head, 0, &header, sizeof(header));
+    replace_front(t, front, o->head, size);
+    return true;
+}
+
+/* Append the user's registers and stack, in the order of PERF_RECORD_SAMPLE. */
+static size_t put_user(struct off_cpu_form *o, size_t at, const struct off_cpu_thread *t,
+                       const void *stack, size_t size)
+{
+    uint8_t *to = o->record;
+    if (o->attr.sample_type & PERF_SAMPLE_REGS_USER) {
+        at = put_u64(to, at, PERF_SAMPLE_REGS_ABI_64);
+        for (unsigned i = 0; i < OFF_CPU_REGISTERS; i++)
+            if (o->attr.sample_regs_user >> i & 1)
+                at = put_u64(to, at, t->registers[i]);
+    }
+    if (o->attr.sample_type & PERF_SAMPLE_STACK_USER) {
+        /* As in sample_trim(): there is room for more, so the stack has ended, not the copy. */
+        uint64_t room = size ? (size & ~UINT64_C(7)) + 8 : 0;
+        at = put_u64(to, at, room);
+        at = put(to, at, stack, size);
+        memset(to + at, 0, room - size);
+        at += room - size;
+        if (room)
+            at = put_u64(to, at, size);
+    }
+    return at;
+}
+
+const struct perf_event_header *off_cpu_form_thread(struct off_cpu_form *o,
+                                                    const struct off_cpu_thread *t,
+                                                    const struct off_cpu_end *end)
+{
+    enum { USER_64 = 0x33 }; /* cs: __USER_CS of asm/segment.h */
+    const size_t fixed = OFF_CPU_HEAD + 8 * (1 + OFF_CPU_REGISTERS) + 8 * 3;
+    const size_t size = end->size < RECORD_MAX - fixed ? end->size : RECORD_MAX - fixed;
+    struct off_cpu_due due = {.of = {.version = OFFCPU_VERSION,
+                                     .nr = 1,
+                                     .weight = end->waited,
+                                     .waited = end->waited,
+                                     .state = t->state,
+                                     .syscall = t->syscall},
+                              .ip = t->registers[OFF_CPU_IP]};
+    if (t->registers[OFF_CPU_CS] != USER_64 || t->nr_frames > OFFCPU_FRAMES || !end->waited ||
+        end->size > o->attr.sample_stack_user)
+        return NULL;
+    due.of.nr_frames = (uint16_t)t->nr_frames;
+    memcpy(due.frames, t->frames, sizeof(due.frames));
+    unsigned nr = frames_that_fit(&due, fixed - OFF_CPU_HEAD + size);
+    const struct sample s = {
+        .id = end->id, .pid = t->pid, .tid = t->tid, .time = end->time, .cpu = UINT32_MAX};
+    size_t at = put_head(o, &s, &due, nr);
+    memcpy(o->record, o->head, at);
+    at = put_user(o, at, t, end->stack, size);
+    const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE,
+                                             .misc = nr ? PERF_RECORD_MISC_KERNEL
+                                                        : PERF_RECORD_MISC_USER,
+                                             .size = (uint16_t)at};
+    memcpy(o->record, &header, sizeof(header));
+    return (const struct perf_event_header *)o->record;
+}
