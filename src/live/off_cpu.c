@@ -8,6 +8,7 @@
 #include "live/lua_scan.h"
 #include "live/off_cpu_record.h"
 #include "perfdata/offcpu_layout.h"
+#include "record/target.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -137,12 +138,14 @@ static int open_ring(struct off_cpu *o, const struct capture_ring *ring, struct 
                   : 0;
 }
 
-static int set_threads(struct off_cpu *o, const struct capture_plan *plan, struct error *err)
+/* `recorded_now`: else from their exec on. */
+static int set_threads(struct off_cpu *o, const pid_t *tids, size_t nr, bool recorded_now,
+                       struct error *err)
 {
     const int map = copier_map(o->copier, "off_cpu_threads");
-    uint32_t recorded = !plan->command; /* a command is, from its exec on */
-    for (size_t i = 0; i < plan->nr_tids; i++) {
-        uint32_t tid = (uint32_t)plan->tids[i];
+    uint32_t recorded = recorded_now;
+    for (size_t i = 0; i < nr; i++) {
+        uint32_t tid = (uint32_t)tids[i];
         int failed = bpf_map_update_elem(map, &tid, &recorded, BPF_ANY);
         if (failed)
             return error_system(err, -failed, "--off-cpu: more than %d threads", OFF_CPU_THREADS);
@@ -157,6 +160,18 @@ static void set(struct off_cpu *o)
                               BPF_ANY);
 }
 
+/* Threads that were created after the others were listed, and before new ones were followed. */
+static int set_new_threads(struct off_cpu *o, const struct capture_plan *plan, struct error *err)
+{
+    pid_vec tids = {0};
+    if (plan->command || !plan->whole || !plan->inherited)
+        return 0;
+    int failed = tasks_threads(plan->pids, plan->nr_pids, &tids, err) < 0 ||
+                 set_threads(o, tids.at, tids.nr, true, err) < 0;
+    vec_free(&tids);
+    return failed ? -1 : 0;
+}
+
 static int open_all(struct off_cpu *o, const struct capture_plan *plan, struct error *err)
 {
     if (load(o, err) < 0)
@@ -164,10 +179,11 @@ static int open_all(struct off_cpu *o, const struct capture_plan *plan, struct e
     for (size_t i = 0; i < plan->nr_rings; i++)
         if (open_ring(o, &plan->rings[i], err) < 0)
             return -1;
-    if (set_threads(o, plan, err) < 0 || prepare_list(o, err) < 0)
+    if (set_threads(o, plan->tids, plan->nr_tids, !plan->command, err) < 0 ||
+        prepare_list(o, err) < 0)
         return -1;
     set(o);
-    return run_all(o, plan->inherited, err);
+    return run_all(o, plan->inherited, err) < 0 ? -1 : set_new_threads(o, plan, err);
 }
 
 int off_cpu_open(struct copier *copier, const struct capture_plan *plan, uint64_t mean,

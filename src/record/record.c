@@ -207,6 +207,7 @@ static int tell_hooks(struct capture *c, struct error *err)
                                     .tids = c->tids.at,
                                     .nr_tids = c->tids.nr,
                                     .inherited = !c->o->no_inherit,
+                                    .whole = !c->o->tids.nr,
                                     .system_wide = c->system_wide,
                                     .command = c->on_exec,
                                     .program = c->program,

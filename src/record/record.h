@@ -64,6 +64,7 @@ struct capture_plan {
         *tids; /* their threads that are recorded; what these create is, too, if inherited */
     size_t nr_tids;
     bool inherited;
+    bool whole;          /* all threads of `pids` are recorded (no -t) */
     bool system_wide;    /* any process may be sampled; `pids` is then empty */
     bool command;        /* pids[0] is the waiting command, which still runs the recorder's image */
     const char *program; /* that the command will execute; NULL: not known, or no command */

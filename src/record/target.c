@@ -263,6 +263,16 @@ int tasks_list(const struct record_options *o, pid_vec *tids, pid_vec *pids, str
     return failed;
 }
 
+int tasks_threads(const pid_t *pids, size_t nr, pid_vec *ret, struct error *err)
+{
+    pid_vec found = {0};
+    int r = 0;
+    for (size_t i = 0; i < nr && r >= 0; i++)
+        r = process_add(pids[i], ret, &found, err);
+    vec_free(&found);
+    return r < 0 ? -1 : 0;
+}
+
 bool tasks_of_others(const pid_vec *pids)
 {
     vec_foreach (pid, pids) {

@@ -43,6 +43,9 @@ bool child_end(struct child *c);
  * ascending, each once. `pids`: the processes they belong to, likewise. Returns -1 if one does not
  * exist. */
 int tasks_list(const struct record_options *o, pid_vec *tids, pid_vec *pids, struct error *err);
+/* Append the threads of the processes. Processes that have ended are left out. Returns -1 when
+ * memory is out. */
+int tasks_threads(const pid_t *pids, size_t nr, pid_vec *ret, struct error *err);
 /* Append the children of the processes, and theirs, that are not in `pids`. A process that ends
  * meanwhile is left out. Returns -1 when memory is out. */
 int tasks_children(const pid_vec *pids, pid_vec *ret, struct error *err);

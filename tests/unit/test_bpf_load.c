@@ -65,7 +65,7 @@ static void compile(const char *body, struct object *ret)
 
 static int load(const struct object *o, struct bpf_loaded *ret, struct error *err)
 {
-    const struct bpf_image image = {"probe", o->bytes, o->size};
+    const struct bpf_image image = {.name = "probe", .bytes = o->bytes, .size = o->size};
     return bpf_load(&image, NULL, NULL, ret, err);
 }
 
