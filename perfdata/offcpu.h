@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What samples of `offcpu-time` say of a wait. */
+/*
+ * Samples of `offcpu-time`: waits of threads.
+ *
+ * Their period is the ns that a sample stands for, in recordings of ljperf and perf. Those of
+ * ljperf say more in their address (PERF_SAMPLE_ADDR): see offcpu_word(). They have no
+ * PERF_SAMPLE_RAW: perf since 6.16 takes the payload of an event of this name for its own, which
+ * holds the thread, the period and the callchain (perfdata_offcpu_unpack()).
+ */
 #ifndef PERFDATA_OFFCPU_H
 #define PERFDATA_OFFCPU_H
 
@@ -8,26 +15,41 @@
 
 #include <stdbool.h>
 
-/* Whether periods of the event are ns that threads have waited, as `record --off-cpu` of ljperf or
- * perf writes them. */
+/* Whether periods of the event are ns that threads have waited. */
 bool perfdata_is_offcpu(const struct perfdata_event *event);
 
-/* Get what a sample says of its wait, in our byte order. Returns false if it is no sample of a
- * wait, or says nothing (perf's do not). */
-bool perfdata_offcpu(const struct sample *s, struct offcpu_payload *ret);
-
-/* Why a thread is not on a cpu. */
+/* Why a thread is not on a cpu. The numbers are in recordings. */
 enum wait_reason {
-    WAIT_NONE,     /* it is on one */
-    WAIT_RUNNABLE, /* another one has it: preempted, or just woken or created */
-    WAIT_SLEEPING, /* until something happens; a signal would wake it */
-    WAIT_BLOCKED,  /* the same, and signals do not wake it: disks, page faults */
-    WAIT_STOPPED,  /* by a signal, or a debugger */
-    WAIT_UNKNOWN,  /* it began before the recording, or the recording does not say */
+    WAIT_NONE = 0,     /* it is on one */
+    WAIT_RUNNABLE = 1, /* another one has it: preempted, or just woken or created */
+    WAIT_SLEEPING = 2, /* until something happens; a signal would wake it */
+    WAIT_BLOCKED = 3,  /* the same, and signals do not wake it: disks, page faults */
+    WAIT_STOPPED = 4,  /* by a signal, or a debugger */
+    WAIT_UNKNOWN = 5,  /* it began before the recording, or the recording does not say */
     WAIT_NR_REASONS,
 };
-enum wait_reason perfdata_wait_reason(const struct sample *s);
+/* Returns the reason by a thread's state when it left the cpu (offcpu_layout.h). */
+enum wait_reason wait_reason_of(uint32_t state);
 /* Returns the name of a reason, as users see it; static. */
 const char *wait_reason_name(enum wait_reason reason);
+
+/* One wait, or some that followed each other before the thread returned to user code. */
+struct offcpu_wait {
+    uint64_t waited;         /* ns, in all */
+    unsigned nr;             /* number of waits */
+    enum wait_reason reason; /* of the last of them */
+    int syscall; /* number of the system call that waited; -1: it was none, or not known */
+};
+
+/* Returns the word that ljperf writes as a sample's address. From bit 0 on: 1 + the system call (10
+ * bits), the reason (3), the number of waits (8, 255: or more), what was waited in units of 256 ns
+ * (36, rounded down), 7 bits that say which form this is. */
+uint64_t offcpu_word(const struct offcpu_wait *wait);
+
+/* Get what a sample says of its wait. Returns false if it is no sample of a wait, or says nothing
+ * (perf's do not). */
+bool perfdata_offcpu(const struct sample *s, struct offcpu_wait *ret);
+/* Returns why the thread of a sample waited; WAIT_NONE: the sample is not of a wait. */
+enum wait_reason perfdata_wait_reason(const struct sample *s);
 
 #endif

@@ -169,10 +169,16 @@ static __always_inline const struct pt_regs *off_cpu_registers(struct task_struc
     return registers_at(task);
 }
 
+/* A wait that has ended. */
+struct off_cpu_ended {
+    uint64_t waited, weight; /* ns */
+    uint32_t state;
+};
+
 /* Note the wait of a thread that gets the cpu now, and what its kernel stack is. */
 static __always_inline void off_cpu_note(const struct off_cpu_settings *settings,
                                          struct task_struct *task, uint32_t tid,
-                                         const struct offcpu_payload *wait)
+                                         const struct off_cpu_ended *wait)
 {
     uint32_t zero = 0;
     struct off_cpu_due *due = bpf_map_lookup_elem(&off_cpu_scratches, &zero);
@@ -180,21 +186,24 @@ static __always_inline void off_cpu_note(const struct off_cpu_settings *settings
     const struct pt_regs *regs = off_cpu_registers(task);
     if (!due || (saved(&regs->cs) & USER_CODE) != USER_CODE) /* it never returns to user code */
         return;
-    due->of = *wait;
-    due->of.syscall = (int32_t)saved(&regs->orig_rax);
+    due->weight = wait->weight;
+    due->waited = wait->waited;
+    due->nr = 1;
+    due->state = wait->state;
+    due->syscall = (int32_t)saved(&regs->orig_rax);
     due->ip = saved(&regs->rip);
     due->sp = saved(&regs->rsp);
     if (before && before->ip == due->ip && before->sp == due->sp) {
-        due->of.nr += before->of.nr;
-        due->of.weight += before->of.weight;
-        due->of.waited += before->of.waited;
+        due->nr += before->nr;
+        due->weight += before->weight;
+        due->waited += before->waited;
     } else if (before) {
         count(OFF_CPU_UNSEEN, 1);
     }
     long size = 0;
     if (settings->kernel)
         size = bpf_get_task_stack(task, due->frames, sizeof(due->frames), 0);
-    due->of.nr_frames = size > 0 ? (uint16_t)(size / sizeof(*due->frames)) : 0;
+    due->nr_frames = size > 0 ? (uint64_t)size / sizeof(*due->frames) : 0;
     if (bpf_map_update_elem(&off_cpu_dues, &tid, due, BPF_ANY))
         count(OFF_CPU_OVER, 1);
 }
@@ -224,7 +233,7 @@ static __always_inline void off_cpu_in(const struct off_cpu_settings *settings,
                                        struct task_struct *task, uint64_t now)
 {
     uint32_t tid = (uint32_t)task->pid;
-    struct offcpu_payload wait = {.version = OFFCPU_VERSION, .nr = 1};
+    struct off_cpu_ended wait = {0};
     uint64_t out = off_cpu_left(settings, task, tid, &wait.state);
     if (!out || !settings->began || now <= out)
         return;

@@ -19,6 +19,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Ends of system calls are seen for so long, until a thread without rseq shows that they must be.
+ */
+static const uint64_t SEE_EXITS_NS = UINT64_C(1000000000);
+
 struct off_cpu {
     struct copier *copier;
     struct bpf_loaded loaded;
@@ -26,9 +30,10 @@ struct off_cpu {
     struct off_cpu_form form;
     VEC(int) fds; /* events, and links of programs */
     VEC(uint64_t) ids;
-    int list;        /* link of the program that lists waiting threads; owned by `fds` */
-    uint64_t ended;  /* CLOCK_MONOTONIC ns at which they were listed */
-    bool sees_exits; /* of system calls */
+    int list;         /* link of the program that lists waiting threads; owned by `fds` */
+    uint64_t ended;   /* CLOCK_MONOTONIC ns at which they were listed */
+    int exits;        /* link at the ends of system calls; -1: none */
+    bool keeps_exits; /* for good */
 };
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -48,12 +53,17 @@ static int load(struct off_cpu *o, struct error *err)
     return copier_load(o->copier, "off_cpu_switch", more, &o->loaded, err);
 }
 
+static int program_named(const struct off_cpu *o, const char *name)
+{
+    struct bpf_program *program = bpf_object__find_program_by_name(o->loaded.object, name);
+    return program ? bpf_program__fd(program) : -1;
+}
+
 /* Let a program run at a tracepoint; `tracepoint` NULL: at that which its section names. Returns 1
  * if the kernel has no such tracepoint. */
 static int run(struct off_cpu *o, const char *name, const char *tracepoint, struct error *err)
 {
-    struct bpf_program *program = bpf_object__find_program_by_name(o->loaded.object, name);
-    int link = bpf_raw_tracepoint_open(tracepoint, program ? bpf_program__fd(program) : -1);
+    int link = bpf_raw_tracepoint_open(tracepoint, program_named(o, name));
     if (link == -ENOENT && tracepoint)
         return 1;
     return link < 0 ? bpf_refused(-link, name, err) : keep(o, link, err);
@@ -62,19 +72,21 @@ static int run(struct off_cpu *o, const char *name, const char *tracepoint, stru
 /* Keep what is needed to list the threads that wait. */
 static int prepare_list(struct off_cpu *o, struct error *err)
 {
-    struct bpf_program *program =
-        bpf_object__find_program_by_name(o->loaded.object, "off_cpu_list");
-    o->list = bpf_link_create(program ? bpf_program__fd(program) : -1, 0, BPF_TRACE_ITER, NULL);
+    o->list = bpf_link_create(program_named(o, "off_cpu_list"), 0, BPF_TRACE_ITER, NULL);
     return o->list < 0 ? bpf_refused(-o->list, "off_cpu_list", err) : keep(o, o->list, err);
 }
 
 static int see_exits(struct off_cpu *o, struct error *err)
 {
-    int r = run(o, "off_cpu_write", "sys_exit", err);
-    o->sees_exits = true;
-    return r > 0 ? error_set(err, ERROR_UNSUPPORTED,
-                             "eBPF: this kernel does not trace the ends of system calls")
-                 : r;
+    o->exits = bpf_raw_tracepoint_open("sys_exit", program_named(o, "off_cpu_write"));
+    return o->exits < 0 ? bpf_refused(-o->exits, "the ends of system calls", err) : 0;
+}
+
+static void do_not_see_exits(struct off_cpu *o)
+{
+    if (o->exits >= 0)
+        close(o->exits);
+    o->exits = -1;
 }
 
 static int run_all(struct off_cpu *o, bool inherited, struct error *err)
@@ -84,42 +96,17 @@ static int run_all(struct off_cpu *o, bool inherited, struct error *err)
     if (run(o, "off_cpu_exec", NULL, err) < 0)
         return -1;
     int r = run(o, "off_cpu_write", "rseq_update", err);
-    if (r < 0 || (r > 0 && see_exits(o, err) < 0))
+    o->keeps_exits = r > 0;
+    if (r < 0 || see_exits(o, err) < 0)
         return -1;
     return run(o, "off_cpu_switch", NULL, err);
 }
 
-/* Samples have what those of the first event have. Their kernel stack is that of the wait: it comes
- * with the payload. */
-static struct perf_event_attr attr_like(const struct perf_event_attr *first)
-{
-    const uint64_t stacks = first->sample_type & (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
-                                                  PERF_SAMPLE_STACK_USER);
-    struct perf_event_attr a = {
-        .size = sizeof(a),
-        .type = PERF_TYPE_SOFTWARE,
-        .config = PERF_COUNT_SW_BPF_OUTPUT,
-        .sample_period = 1,
-        .sample_type = CAPTURE_IDS | PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW | stacks,
-        .read_format = first->read_format,
-        .sample_id_all = 1,
-        .exclude_callchain_user = 1,
-        .use_clockid = first->use_clockid,
-        .clockid = first->clockid,
-        .watermark = first->watermark,
-        .sample_regs_user = first->sample_regs_user,
-        .sample_stack_user = first->sample_stack_user,
-    };
-    a.wakeup_events = first->wakeup_events; /* also wakeup_watermark */
-    return a;
-}
-
 static int open_ring(struct off_cpu *o, const struct capture_ring *ring, struct error *err)
 {
-    struct perf_event_attr a = o->form.attr;
+    struct perf_event_attr a = o->form.ring;
     uint32_t key = (uint32_t)ring->cpu;
     uint64_t id;
-    a.exclude_callchain_kernel = 1;
     int fd = (int)syscall(SYS_perf_event_open, &a, -1, ring->cpu, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0)
         return bpf_refused(errno, "the event " OFFCPU_NAME, err);
@@ -199,7 +186,8 @@ int off_cpu_open(struct copier *copier, const struct capture_plan *plan, uint64_
                          "namespace)");
     const struct perf_event_attr *first = plan->sampling[0].attr;
     o->copier = copier;
-    o->form.attr = attr_like(first);
+    o->exits = -1;
+    off_cpu_form_set(&o->form, first);
     o->settings = (struct off_cpu_settings){.mean = mean,
                                             .all = plan->system_wide,
                                             .kernel = !first->exclude_kernel &&
@@ -217,6 +205,7 @@ void off_cpu_free(struct off_cpu *o)
 {
     if (!o)
         return;
+    do_not_see_exits(o);
     vec_foreach (fd, &o->fds)
         close(*fd);
     vec_free(&o->fds);
@@ -244,15 +233,20 @@ void off_cpu_enable(struct off_cpu *o, bool on)
 
 int off_cpu_follow(struct off_cpu *o, struct error *err)
 {
-    if (o->sees_exits || !copier_counters(o->copier).value[OFF_CPU_NO_RSEQ])
+    if (o->keeps_exits)
         return 0;
-    return see_exits(o, err);
+    o->keeps_exits = copier_counters(o->copier).value[OFF_CPU_NO_RSEQ] != 0;
+    if (o->keeps_exits)
+        return o->exits < 0 ? see_exits(o, err) : 0;
+    if (o->settings.began && clock_ns(CLOCK_MONOTONIC) - o->settings.began > SEE_EXITS_NS)
+        do_not_see_exits(o);
+    return 0;
 }
 
-bool off_cpu_rewrite(struct off_cpu *o, const struct perf_event_header *record,
-                     const struct sample *s, struct trimmed *t)
+int off_cpu_rewrite(struct off_cpu *o, const struct perfdata_event *event,
+                    const struct perf_event_header *record, struct sample *s, struct trimmed *t)
 {
-    return off_cpu_form_sample(&o->form, record, s, t);
+    return off_cpu_form_sample(&o->form, event, record, s, t);
 }
 
 /* ---- who waits at the end -------------------------------------------------------------------- */

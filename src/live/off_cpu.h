@@ -39,14 +39,13 @@ struct perfdata_event off_cpu_event(const struct off_cpu *o);
 void off_cpu_enable(struct off_cpu *o, bool on);
 
 /* Threads without rseq report their waits at the end of system calls, which costs the whole machine
- * a little: begin with it once there is such a thread. */
+ * a little: it is done in the first second, and as soon as there is such a thread. To be called now
+ * and then. */
 int off_cpu_follow(struct off_cpu *o, struct error *err);
 
-/* Give a sample its form. `record`: as the kernel wrote it, parsed as `s`, and described by `t`,
- * which then describes what is to be written. That partly lies in `o` until the next call. Returns
- * false for samples of other events, and damaged ones: they are to be written as they are. */
-bool off_cpu_rewrite(struct off_cpu *o, const struct perf_event_header *record,
-                     const struct sample *s, struct trimmed *t);
+/* Give a sample its form: off_cpu_form_sample(). */
+int off_cpu_rewrite(struct off_cpu *o, const struct perfdata_event *event,
+                    const struct perf_event_header *record, struct sample *s, struct trimmed *t);
 
 /* ---- who waits at the end -------------------------------------------------------------------- */
 

@@ -2,12 +2,40 @@
 /* Records of samples of time off the cpu. See off_cpu_record.h. */
 #include "live/off_cpu_record.h"
 
+#include "perfdata/offcpu.h"
+#include "record/record.h"
+
 #include <string.h>
 
 enum { RECORD_MAX = UINT16_MAX & ~7 }; /* bytes */
 
-_Static_assert(sizeof(struct offcpu_payload) <= OFF_CPU_RAW && (OFF_CPU_RAW + 4) % 8 == 0,
-               "the payload fills whole words");
+/* Samples have what those of the first event have. Their kernel stack is that of the wait: it comes
+ * with the payload. */
+void off_cpu_form_set(struct off_cpu_form *o, const struct perf_event_attr *first)
+{
+    const uint64_t stacks = first->sample_type & (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+                                                  PERF_SAMPLE_STACK_USER);
+    o->attr = (struct perf_event_attr){
+        .size = sizeof(o->attr),
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_BPF_OUTPUT,
+        .sample_period = 1,
+        .sample_type =
+            CAPTURE_IDS | PERF_SAMPLE_IP | PERF_SAMPLE_ADDR | PERF_SAMPLE_PERIOD | stacks,
+        .read_format = first->read_format,
+        .sample_id_all = 1,
+        .exclude_callchain_user = 1,
+        .use_clockid = first->use_clockid,
+        .clockid = first->clockid,
+        .watermark = first->watermark,
+        .sample_regs_user = first->sample_regs_user,
+        .sample_stack_user = first->sample_stack_user,
+    };
+    o->attr.wakeup_events = first->wakeup_events; /* also wakeup_watermark */
+    o->ring = o->attr;
+    o->ring.sample_type |= PERF_SAMPLE_RAW;
+    o->ring.exclude_callchain_kernel = 1;
+}
 
 static size_t put(uint8_t *to, size_t at, const void *from, size_t size)
 {
@@ -20,32 +48,31 @@ static size_t put_u64(uint8_t *to, size_t at, uint64_t value)
     return put(to, at, &value, sizeof(value));
 }
 
-/* Write the record up to the payload, in the order of PERF_RECORD_SAMPLE in linux/perf_event.h.
+/* Write the record up to the callchain, in the order of PERF_RECORD_SAMPLE in linux/perf_event.h.
  * `nr`: of kernel frames that are written. */
 static size_t put_head(struct off_cpu_form *o, const struct sample *s,
                        const struct off_cpu_due *due, unsigned nr)
 {
-    struct offcpu_payload of = due->of;
-    const uint32_t ids[] = {s->pid, s->tid}, cpu[] = {s->cpu, 0}, raw_size = OFF_CPU_RAW;
+    const struct offcpu_wait wait = {.waited = due->waited,
+                                     .nr = due->nr < UINT32_MAX ? (unsigned)due->nr : UINT32_MAX,
+                                     .reason = wait_reason_of(due->state),
+                                     .syscall = due->syscall};
+    const uint32_t ids[] = {s->pid, s->tid}, cpu[] = {s->cpu, 0};
     const uint64_t kernel = PERF_CONTEXT_KERNEL;
-    static const uint8_t zeros[OFF_CPU_RAW - sizeof(of)];
     uint8_t *to = o->head;
     size_t at = sizeof(struct perf_event_header);
     at = put_u64(to, at, s->id);
     at = put_u64(to, at, nr ? due->frames[0] : due->ip);
     at = put(to, at, ids, sizeof(ids));
     at = put_u64(to, at, s->time);
+    at = put_u64(to, at, offcpu_word(&wait));
     at = put(to, at, cpu, sizeof(cpu));
-    at = put_u64(to, at, of.weight);
-    if (o->attr.sample_type & PERF_SAMPLE_CALLCHAIN) {
-        at = put_u64(to, at, nr ? nr + 1 : 0);
-        at = put(to, at, &kernel, nr ? sizeof(kernel) : 0);
-        at = put(to, at, due->frames, nr * sizeof(*due->frames));
-    }
-    of.nr_frames = 0;
-    at = put(to, at, &raw_size, sizeof(raw_size));
-    at = put(to, at, &of, sizeof(of));
-    return put(to, at, zeros, sizeof(zeros));
+    at = put_u64(to, at, due->weight);
+    if (!(o->attr.sample_type & PERF_SAMPLE_CALLCHAIN))
+        return at;
+    at = put_u64(to, at, nr ? nr + 1 : 0);
+    at = put(to, at, &kernel, nr ? sizeof(kernel) : 0);
+    return put(to, at, due->frames, nr * sizeof(*due->frames));
 }
 
 /* Put the head in place of the first `bytes` bytes of the record. */
@@ -69,18 +96,23 @@ static void replace_front(struct trimmed *t, size_t bytes, void *head, size_t si
 static unsigned frames_that_fit(const struct off_cpu_due *due, size_t rest)
 {
     size_t room = RECORD_MAX - OFF_CPU_HEAD > rest ? (RECORD_MAX - OFF_CPU_HEAD - rest) / 8 : 0;
-    return room < due->of.nr_frames ? (unsigned)room : due->of.nr_frames;
+    return (unsigned)(room < due->nr_frames ? room : due->nr_frames);
 }
 
-bool off_cpu_form_sample(struct off_cpu_form *o, const struct perf_event_header *record,
-                         const struct sample *s, struct trimmed *t)
+int off_cpu_form_sample(struct off_cpu_form *o, const struct perfdata_event *event,
+                        const struct perf_event_header *record, struct sample *s, struct trimmed *t)
 {
+    const struct perfdata_event in_ring = {.attr = o->ring, .name = OFFCPU_NAME};
     struct off_cpu_due due;
-    if (strcmp(s->event->name, OFFCPU_NAME) != 0 || s->raw_size < sizeof(due))
-        return false;
+    if (strcmp(event->name, OFFCPU_NAME) != 0)
+        return 0;
+    if (perfdata_sample_parse(&in_ring, record, record->size, s, NULL) < 0 || s->nr_callchain ||
+        s->raw_size < sizeof(due))
+        return -1;
     memcpy(&due, s->raw, sizeof(due));
-    if (due.of.version != OFFCPU_VERSION || due.of.nr_frames > OFFCPU_FRAMES)
-        return false;
+    if (due.nr_frames > OFF_CPU_FRAMES)
+        return -1;
+    sample_trim(record, s, t);
     size_t front = (size_t)(s->raw + s->raw_size - (const uint8_t *)record);
     size_t rest = t->header.size - front;
     unsigned nr = frames_that_fit(&due, rest);
@@ -91,7 +123,8 @@ bool off_cpu_form_sample(struct off_cpu_form *o, const struct perf_event_header 
     header.size = (uint16_t)(size + rest);
     put(o->head, 0, &header, sizeof(header));
     replace_front(t, front, o->head, size);
-    return true;
+    s->event = event;
+    return 1;
 }
 
 /* Append the user's registers and stack, in the order of PERF_RECORD_SAMPLE. */
@@ -125,17 +158,16 @@ const struct perf_event_header *off_cpu_form_thread(struct off_cpu_form *o,
     enum { USER_64 = 0x33 }; /* cs: __USER_CS of asm/segment.h */
     const size_t fixed = OFF_CPU_HEAD + 8 * (1 + OFF_CPU_REGISTERS) + 8 * 3;
     const size_t size = end->size < RECORD_MAX - fixed ? end->size : RECORD_MAX - fixed;
-    struct off_cpu_due due = {.of = {.version = OFFCPU_VERSION,
-                                     .nr = 1,
-                                     .weight = end->waited,
-                                     .waited = end->waited,
-                                     .state = t->state,
-                                     .syscall = t->syscall},
+    struct off_cpu_due due = {.weight = end->waited,
+                              .waited = end->waited,
+                              .nr = 1,
+                              .state = t->state,
+                              .syscall = t->syscall,
+                              .nr_frames = t->nr_frames,
                               .ip = t->registers[OFF_CPU_IP]};
-    if (t->registers[OFF_CPU_CS] != USER_64 || t->nr_frames > OFFCPU_FRAMES || !end->waited ||
+    if (t->registers[OFF_CPU_CS] != USER_64 || t->nr_frames > OFF_CPU_FRAMES || !end->waited ||
         end->size > o->attr.sample_stack_user)
         return NULL;
-    due.of.nr_frames = (uint16_t)t->nr_frames;
     memcpy(due.frames, t->frames, sizeof(due.frames));
     unsigned nr = frames_that_fit(&due, fixed - OFF_CPU_HEAD + size);
     const struct sample s = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The records of samples of time off the cpu, as they are written into a recording: with the wait's
- * ns as period, its kernel stack as callchain, and a short payload (perfdata/offcpu_layout.h). */
+ * ns as period, its kernel stack as callchain, and more about it as address (perfdata/offcpu.h). */
 #ifndef LIVE_OFF_CPU_RECORD_H
 #define LIVE_OFF_CPU_RECORD_H
 
@@ -11,24 +11,28 @@
 #include <stdint.h>
 
 enum {
-    OFF_CPU_RAW = 36, /* bytes of a written payload: with its size's 4 bytes whole words */
-    /* Bytes of a record up to and including the payload: without kernel frames, and with all. */
-    OFF_CPU_HEAD = 8 * 9 + 4 + OFF_CPU_RAW,
-    OFF_CPU_HEAD_MAX = OFF_CPU_HEAD + 8 * OFFCPU_FRAMES,
+    /* Bytes of a record up to the end of the callchain: without kernel frames, and with all. */
+    OFF_CPU_HEAD = 8 * 10,
+    OFF_CPU_HEAD_MAX = OFF_CPU_HEAD + 8 * OFF_CPU_FRAMES,
 };
 
 struct off_cpu_form {
-    struct perf_event_attr attr; /* as written into the recording */
+    struct perf_event_attr ring; /* as the kernel writes records */
+    struct perf_event_attr attr; /* as they are written into the recording */
     uint8_t head[OFF_CPU_HEAD_MAX];
     _Alignas(8) uint8_t record[1 << 16];
 };
 
+/* Set both attributes, for samples with the stacks that samples of `first` have. */
+void off_cpu_form_set(struct off_cpu_form *o, const struct perf_event_attr *first);
+
 /* Give a sample its form. `record`: as the kernel wrote it, with a struct off_cpu_due as payload
- * and an empty callchain, parsed as `s`, and described by `t`, which then describes what is to be
- * written. That partly lies in `o` until the next call. Returns false for samples of other events,
- * and damaged ones: they are to be written as they are. */
-bool off_cpu_form_sample(struct off_cpu_form *o, const struct perf_event_header *record,
-                         const struct sample *s, struct trimmed *t);
+ * and an empty callchain. `s` becomes its parse, of the event `event`, and `t` describes what is to
+ * be written, which partly lies in `o` until the next call. Returns 1; 0: `event` is another event;
+ * -1: the record is damaged. */
+int off_cpu_form_sample(struct off_cpu_form *o, const struct perfdata_event *event,
+                        const struct perf_event_header *record, struct sample *s,
+                        struct trimmed *t);
 
 /* What is known of a thread that waits at the end, besides what was listed. */
 struct off_cpu_end {

@@ -370,11 +370,11 @@ static void enabled(void *context, bool on)
     off_cpu_enable(watch->off_cpu, on);
 }
 
-static bool rewrite(void *context, const struct perf_event_header *record, const struct sample *s,
-                    struct trimmed *t)
+static int rewrite(void *context, const struct perfdata_event *event,
+                   const struct perf_event_header *record, struct sample *s, struct trimmed *t)
 {
     struct process_watch *watch = context;
-    return watch->off_cpu && off_cpu_rewrite(watch->off_cpu, record, s, t);
+    return watch->off_cpu ? off_cpu_rewrite(watch->off_cpu, event, record, s, t) : 0;
 }
 
 static int tick(void *context, struct capture *c, struct error *err)

@@ -204,11 +204,19 @@ struct off_cpu_wait {
     uint32_t reserved;
 };
 
-/* A wait that becomes a sample as soon as the thread returns to user code; the sample's payload. */
+enum { OFF_CPU_FRAMES = 32 }; /* of a kernel stack */
+
+/* A wait that becomes a sample as soon as the thread returns to user code; or some that followed
+ * each other. The sample's payload in the ring. */
 struct off_cpu_due {
-    struct offcpu_payload of;
-    uint64_t frames[OFFCPU_FRAMES]; /* of the kernel stack, innermost first */
-    uint64_t ip, sp;                /* the user's */
+    uint64_t weight;                 /* ns that the sample stands for */
+    uint64_t waited;                 /* ns, in all */
+    uint64_t nr;                     /* number of waits */
+    uint32_t state;                  /* OFFCPU_..., of the last of them */
+    int32_t syscall;                 /* likewise; -1: none */
+    uint64_t nr_frames;              /* likewise: of the kernel stack */
+    uint64_t frames[OFF_CPU_FRAMES]; /* innermost first */
+    uint64_t ip, sp;                 /* the user's */
 };
 
 /* A thread that waits at the end. */
@@ -225,7 +233,7 @@ struct off_cpu_thread {
     int32_t syscall;
     uint32_t nr_frames, reserved;
     uint64_t registers[OFF_CPU_REGISTERS];
-    uint64_t frames[OFFCPU_FRAMES];
+    uint64_t frames[OFF_CPU_FRAMES];
 };
 
 #endif

@@ -583,12 +583,12 @@ static void put_uregs(struct text *t, const struct sample *s, const struct arch 
 static void put_payload(const struct script_worker *w, struct text *t, const struct sample *s)
 {
     const struct perfdata *pd = replay_perfdata(w->script->replay);
-    struct offcpu_payload wait;
+    struct offcpu_wait wait;
     perfdata_print_tracepoint(pd, s, t);
     if (!perfdata_offcpu(s, &wait))
         return;
-    text_printf(t, " waited=%" PRIu64 " waits=%" PRIu32 " reason=%s syscall=", wait.waited, wait.nr,
-                wait_reason_name(perfdata_wait_reason(s)));
+    text_printf(t, " waited=%" PRIu64 " waits=%u reason=%s syscall=", wait.waited, wait.nr,
+                wait_reason_name(wait.reason));
     if (wait.syscall >= 0)
         text_syscall(t, perfdata_arch(pd), (unsigned)wait.syscall);
     else

@@ -100,11 +100,11 @@ struct capture_hooks {
     /* Recording begins or ends: the events are enabled or disabled (a command's events by its
      * exec, after this). */
     void (*enabled)(void *context, bool on);
-    /* A sample of one of the hooks' own events will be written as `t` describes it; the hook may
-     * change `t`. `record`: as the kernel wrote it. Returns whether it counts as a sample of the
-     * recording. */
-    bool (*rewrite)(void *context, const struct perf_event_header *record, const struct sample *s,
-                    struct trimmed *t);
+    /* A sample of one of the hooks' own events, as the kernel wrote it. The hook returns 1: it has
+     * parsed it into `s`, the record is written as `t` describes it, and it counts as a sample of
+     * the recording; 0: it is written as it is; -1: it is damaged, and not written. */
+    int (*rewrite)(void *context, const struct perfdata_event *event,
+                   const struct perf_event_header *record, struct sample *s, struct trimmed *t);
     /* A sample (of any event, including the hooks' own: s->event) has been written. It points into
      * the ring and is valid during the call. Read no more than stack_dyn_size bytes of its
      * stack. */

@@ -16,28 +16,48 @@ static int event_of(struct capture *c, const struct record *rec)
     return c->last_event;
 }
 
+/* How a sample is written. */
+enum form {
+    FORM_DROPPED, /* damaged, and readers would not see that */
+    FORM_AS_IT_IS,
+    FORM_OF_HOOKS, /* the hooks have parsed it and described what is written */
+    FORM_TRIMMED,
+};
+
+static enum form form_of(struct capture *c, int event, const struct perf_event_header *h,
+                         struct sample *s, struct trimmed *t)
+{
+    bool own = event >= 0 && (size_t)event >= c->events.nr;
+    if (own && c->hooks && c->hooks->rewrite) {
+        int r = c->hooks->rewrite(c->hooks->context, &c->all.at[event], h, s, t);
+        if (r)
+            return r < 0 ? FORM_DROPPED : FORM_OF_HOOKS;
+    }
+    if (event < 0 || perfdata_sample_parse(&c->all.at[event], h, h->size, s, NULL) < 0)
+        return FORM_AS_IT_IS;
+    sample_trim(h, s, t);
+    return FORM_TRIMMED;
+}
+
 static int take_sample(struct capture *c, const struct perf_event_header *h,
                        const struct record *rec, struct error *err)
 {
     int event = event_of(c, rec);
     struct sample s;
     struct trimmed t;
-    if (event < 0 || perfdata_sample_parse(&c->all.at[event], h, h->size, &s, NULL) < 0) {
+    enum form form = form_of(c, event, h, &s, &t);
+    if (form == FORM_DROPPED || form == FORM_AS_IT_IS) {
         c->out->bad++;
-        return capture_put(c, h, h->size, err);
+        return form == FORM_DROPPED ? 0 : capture_put(c, h, h->size, err);
     }
     if (c->o->exclude_self &&
         (s.pid == (uint32_t)c->self || (c->helper && s.pid == (uint32_t)c->helper)))
         return 0;
-    sample_trim(h, &s, &t);
-    bool counts = (size_t)event < c->events.nr;
-    if (!counts && c->hooks && c->hooks->rewrite)
-        counts = c->hooks->rewrite(c->hooks->context, h, &s, &t);
     if (perfdata_writer_parts(c->w, t.parts, t.nr, err) < 0) {
         c->write_failed = true;
         return -1;
     }
-    if (counts) {
+    if (form == FORM_OF_HOOKS || (size_t)event < c->events.nr) {
         c->out->samples++;
         c->first = s.time < c->first ? s.time : c->first;
         c->last = s.time > c->last ? s.time : c->last;

@@ -168,7 +168,7 @@ static int give_records(struct replay_worker *w, const struct record **next,
 
 static void set_wait(struct replay_sample *s)
 {
-    struct offcpu_payload wait;
+    struct offcpu_wait wait;
     s->wait_reason = (uint8_t)perfdata_wait_reason(s->sample);
     if (perfdata_offcpu(s->sample, &wait) && wait.syscall >= 0 && wait.syscall < UINT16_MAX)
         s->wait_syscall = (uint16_t)(wait.syscall + 1);

@@ -20,15 +20,12 @@ static uint8_t kernel[1 << 16], written[1 << 16];
 
 static void begin(uint32_t stack)
 {
-    form.attr = (struct perf_event_attr){
-        .type = PERF_TYPE_SOFTWARE,
-        .config = PERF_COUNT_SW_BPF_OUTPUT,
-        .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
-                       PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
-                       PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | PERF_SAMPLE_REGS_USER |
-                       PERF_SAMPLE_STACK_USER,
+    const struct perf_event_attr first = {
+        .sample_type = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
         .sample_regs_user = MASK_X86_64,
         .sample_stack_user = stack};
+    off_cpu_form_set(&form, &first);
+    assert_false(form.attr.sample_type & PERF_SAMPLE_RAW); /* perf would take it for its own */
     event.attr = form.attr;
 }
 
@@ -45,16 +42,15 @@ static size_t put_u64(size_t at, uint64_t value)
 
 static struct off_cpu_due due_of(unsigned nr_frames)
 {
-    struct off_cpu_due due = {.of = {.version = OFFCPU_VERSION,
-                                     .nr_frames = (uint16_t)nr_frames,
-                                     .nr = 3,
-                                     .weight = 1000000,
-                                     .waited = 654321,
-                                     .state = OFFCPU_INTERRUPTIBLE,
-                                     .syscall = 230},
+    struct off_cpu_due due = {.weight = 1000000,
+                              .waited = 654336, /* of 256 */
+                              .nr = 3,
+                              .state = OFFCPU_INTERRUPTIBLE,
+                              .syscall = 230,
+                              .nr_frames = nr_frames,
                               .ip = 0x401000,
                               .sp = 0x7ffc1000};
-    for (unsigned i = 0; i < OFFCPU_FRAMES; i++)
+    for (unsigned i = 0; i < OFF_CPU_FRAMES; i++)
         due.frames[i] = UINT64_C(0xffffffff81000000) + i;
     return due;
 }
@@ -70,6 +66,7 @@ static const struct perf_event_header *kernel_writes(const struct off_cpu_due *d
     at = put_u64(at, UINT64_C(0xffffffff82000000)); /* in the tracepoint */
     at = put(at, tids, sizeof(tids));
     at = put_u64(at, 5000);
+    at = put_u64(at, 0); /* address */
     at = put_u64(at, 3); /* cpu */
     at = put_u64(at, 0); /* period */
     at = put_u64(at, 0); /* callchain */
@@ -79,10 +76,12 @@ static const struct perf_event_header *kernel_writes(const struct off_cpu_due *d
     at = put_u64(at, PERF_SAMPLE_REGS_ABI_64);
     for (uint64_t i = 0; i < REGISTERS; i++)
         at = put_u64(at, 100 + i);
-    at = put_u64(at, copied);
-    memset(kernel + at, 0x5a, used);
-    at += copied;
-    at = put_u64(at, used);
+    if (copied) {
+        at = put_u64(at, copied);
+        memset(kernel + at, 0x5a, used);
+        at += copied;
+        at = put_u64(at, used);
+    }
     const struct perf_event_header h = {PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL, (uint16_t)at};
     assert_true(at <= UINT16_MAX);
     put(0, &h, sizeof(h));
@@ -95,9 +94,8 @@ static void rewrite(const struct perf_event_header *record, struct sample *ret)
     struct sample s;
     struct trimmed t;
     size_t size = 0;
-    assert_int_equal(perfdata_sample_parse(&event, record, record->size, &s, NULL), 0);
-    sample_trim(record, &s, &t);
-    assert_true(off_cpu_form_sample(&form, record, &s, &t));
+    assert_int_equal(off_cpu_form_sample(&form, &event, record, &s, &t), 1);
+    assert_ptr_equal(s.event, &event);
     assert_true(t.nr <= TRIM_PARTS);
     for (int i = 0; i < t.nr; i++) {
         assert_true(size + t.parts[i].iov_len <= sizeof(written));
@@ -111,7 +109,7 @@ static void rewrite(const struct perf_event_header *record, struct sample *ret)
 
 static void assert_wait(const struct sample *s, unsigned nr_frames)
 {
-    struct offcpu_payload wait;
+    struct offcpu_wait wait;
     uint64_t value;
     assert_int_equal(s->id, 77);
     assert_int_equal(s->pid, 10);
@@ -128,9 +126,10 @@ static void assert_wait(const struct sample *s, unsigned nr_frames)
     assert_int_equal(s->misc & PERF_RECORD_MISC_CPUMODE_MASK,
                      nr_frames ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER);
     assert_true(perfdata_offcpu(s, &wait));
-    assert_int_equal(wait.waited, 654321);
+    assert_int_equal(wait.waited, 654336);
     assert_int_equal(wait.nr, 3);
-    assert_int_equal(wait.nr_frames, 0);
+    assert_int_equal(wait.reason, WAIT_SLEEPING);
+    assert_int_equal(wait.syscall, 230);
     assert_true(sample_user_reg(s, 0, &value) && value == 100);
     assert_true(sample_user_reg(s, 23, &value) && value == 119);
 }
@@ -140,15 +139,17 @@ static void a_sample_gets_its_form(void **state)
     static const struct {
         unsigned frames;
         size_t copied, used;
-    } rows[] = {{0, 64, 40}, {5, 64, 40}, {5, 64, 64}, {OFFCPU_FRAMES, 4096, 0}, {5, 0, 0}};
+    } rows[] = {{0, 64, 40}, {5, 64, 40}, {5, 64, 64}, {OFF_CPU_FRAMES, 4096, 0}, {5, 0, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct off_cpu_due due = due_of(rows[i].frames);
         struct sample s;
         begin((uint32_t)rows[i].copied);
-        if (!rows[i].copied)
+        if (!rows[i].copied) {
             form.attr.sample_type &= ~(uint64_t)PERF_SAMPLE_STACK_USER;
-        event.attr = form.attr;
+            form.ring.sample_type &= ~(uint64_t)PERF_SAMPLE_STACK_USER;
+            event.attr = form.attr;
+        }
         rewrite(kernel_writes(&due, rows[i].copied, rows[i].used), &s);
         assert_wait(&s, rows[i].frames);
         if (!rows[i].copied)
@@ -162,37 +163,41 @@ static void a_sample_gets_its_form(void **state)
 /* The kernel makes a record as large as it may be: then the callchain is cut. */
 static void a_full_record_stays_within_its_size(void **state)
 {
-    struct off_cpu_due due = due_of(OFFCPU_FRAMES);
+    struct off_cpu_due due = due_of(OFF_CPU_FRAMES);
     struct sample s;
     (void)state;
-    const size_t rest = 8 * 9 + 4 + (sizeof(due) + 4 + 7) / 8 * 8 - 4 + 8 * (1 + REGISTERS) + 16;
+    const size_t rest = 8 * 9 + (sizeof(due) + 4 + 7) / 8 * 8 + 8 * (1 + REGISTERS) + 16;
     const size_t copied = (UINT16_MAX - rest) & ~(size_t)7;
     begin((uint32_t)copied);
     rewrite(kernel_writes(&due, copied, copied), &s);
-    assert_true(s.nr_callchain > 20 && s.nr_callchain <= OFFCPU_FRAMES + 1);
+    assert_true(s.nr_callchain > 20 && s.nr_callchain <= OFF_CPU_FRAMES + 1);
     assert_int_equal(s.stack_dyn_size, copied);
     assert_int_equal(s.period, 1000000);
 }
 
-static void what_is_no_wait_stays_as_it_is(void **state)
+static void what_is_damaged_is_seen(void **state)
 {
     struct off_cpu_due due = due_of(5);
+    struct perfdata_event other = event;
     struct sample s;
     struct trimmed t;
     (void)state;
     begin(64);
-    due.of.nr_frames = OFFCPU_FRAMES + 1;
+    other.name = "ljperf:vmstack";
     const struct perf_event_header *record = kernel_writes(&due, 64, 40);
-    assert_int_equal(perfdata_sample_parse(&event, record, record->size, &s, NULL), 0);
-    sample_trim(record, &s, &t);
-    assert_false(off_cpu_form_sample(&form, record, &s, &t));
-    due = due_of(5);
-    due.of.version++;
+    assert_int_equal(off_cpu_form_sample(&form, &other, record, &s, &t), 0);
+    assert_int_equal(off_cpu_form_sample(&form, &event, record, &s, &t), 1);
+    due.nr_frames = OFF_CPU_FRAMES + 1;
     record = kernel_writes(&due, 64, 40);
-    assert_int_equal(perfdata_sample_parse(&event, record, record->size, &s, NULL), 0);
-    assert_false(off_cpu_form_sample(&form, record, &s, &t));
-    s.raw_size = sizeof(due) - 1;
-    assert_false(off_cpu_form_sample(&form, record, &s, &t));
+    assert_int_equal(off_cpu_form_sample(&form, &event, record, &s, &t), -1);
+    due = due_of(5);
+    record = kernel_writes(&due, 64, 40);
+    struct perf_event_header cut = *record;
+    for (cut.size = sizeof(cut); cut.size < record->size; cut.size += 8) {
+        memcpy(kernel, &cut, sizeof(cut));
+        assert_int_equal(off_cpu_form_sample(&form, &event, record, &s, &t), -1);
+        record = kernel_writes(&due, 64, 40);
+    }
 }
 
 static void who_waits_at_the_end_is_a_sample(void **state)
@@ -228,7 +233,7 @@ static void who_waits_at_the_end_is_a_sample(void **state)
 static void lies_about_a_thread_are_refused(void **state)
 {
     static uint8_t stack[1 << 16];
-    struct off_cpu_thread t = {.tid = 11, .pid = 10, .nr_frames = OFFCPU_FRAMES};
+    struct off_cpu_thread t = {.tid = 11, .pid = 10, .nr_frames = OFF_CPU_FRAMES};
     struct off_cpu_end end = {.id = 77, .time = 9, .waited = 1, .stack = stack, .size = 65528};
     struct sample s;
     (void)state;
@@ -253,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sample_gets_its_form),
         cmocka_unit_test(a_full_record_stays_within_its_size),
-        cmocka_unit_test(what_is_no_wait_stays_as_it_is),
+        cmocka_unit_test(what_is_damaged_is_seen),
         cmocka_unit_test(who_waits_at_the_end_is_a_sample),
         cmocka_unit_test(lies_about_a_thread_are_refused),
     };

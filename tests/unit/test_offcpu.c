@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What samples of offcpu-time say of waits, also damaged ones and those of the other byte order. */
+/* What samples of offcpu-time say of waits. */
 #include "perfdata/offcpu.h"
 
 #include <setjmp.h>
@@ -9,79 +9,88 @@
 
 #include <cmocka.h>
 
-static const struct perfdata_event offcpu = {
-    .name = OFFCPU_NAME, .attr = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_BPF_OUTPUT}};
-static const struct perfdata_event other = {
-    .name = "ljperf:mem", .attr = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_BPF_OUTPUT}};
-static const struct perfdata_event named = {.name = OFFCPU_NAME,
-                                            .attr = {.type = PERF_TYPE_TRACEPOINT}};
+static const struct perfdata_event offcpu = {.name = OFFCPU_NAME,
+                                             .attr = {.type = PERF_TYPE_SOFTWARE,
+                                                      .config = PERF_COUNT_SW_BPF_OUTPUT,
+                                                      .sample_type = PERF_SAMPLE_ADDR}};
 
-static struct offcpu_payload wait_of(uint32_t state)
+static struct sample sample_of(const struct offcpu_wait *wait)
 {
-    return (struct offcpu_payload){.version = OFFCPU_VERSION,
-                                   .nr = 2,
-                                   .weight = 1000000,
-                                   .waited = 300000,
-                                   .state = state,
-                                   .syscall = 202};
-}
-
-static struct sample sample_of(const struct offcpu_payload *p)
-{
-    return (struct sample){.event = &offcpu, .raw = (const uint8_t *)p, .raw_size = sizeof(*p) + 4};
+    return (struct sample){.event = &offcpu, .addr = offcpu_word(wait)};
 }
 
 static void a_wait_is_read(void **state)
 {
-    struct offcpu_payload from = wait_of(OFFCPU_INTERRUPTIBLE), p;
-    struct sample s = sample_of(&from);
+    static const struct offcpu_wait waits[] = {
+        {.waited = 256 * 1000, .nr = 1, .reason = WAIT_SLEEPING, .syscall = 202},
+        {.waited = 0, .nr = 0, .reason = WAIT_RUNNABLE, .syscall = -1},
+        {.waited = (UINT64_C(1) << 44) - 256, .nr = 255, .reason = WAIT_UNKNOWN, .syscall = 1022}};
     (void)state;
-    assert_true(perfdata_offcpu(&s, &p));
-    assert_memory_equal(&p, &from, sizeof(p));
+    for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+        struct sample s = sample_of(&waits[i]);
+        struct offcpu_wait got;
+        if (waits[i].syscall == 1022) /* the numbers end there */
+            s = sample_of(
+                &(struct offcpu_wait){waits[i].waited, waits[i].nr, waits[i].reason, 1021});
+        assert_true(perfdata_offcpu(&s, &got));
+        assert_true(got.waited == waits[i].waited);
+        assert_int_equal(got.nr, waits[i].nr);
+        assert_int_equal(got.reason, waits[i].reason);
+        assert_int_equal(got.syscall, waits[i].syscall == 1022 ? 1021 : waits[i].syscall);
+        assert_int_equal(perfdata_wait_reason(&s), waits[i].reason);
+    }
 }
 
-static void the_other_byte_order_is_read(void **state)
+static void what_is_too_large_becomes_the_largest(void **state)
 {
-    struct offcpu_payload from = wait_of(OFFCPU_UNINTERRUPTIBLE), p;
-    struct sample s = sample_of(&from);
+    const struct offcpu_wait wait = {
+        .waited = UINT64_MAX, .nr = 100000, .reason = WAIT_BLOCKED, .syscall = 5000};
+    struct sample s = sample_of(&wait);
+    struct offcpu_wait got;
     (void)state;
-    from.version = __builtin_bswap16(from.version);
-    from.nr = __builtin_bswap32(from.nr);
-    from.weight = __builtin_bswap64(from.weight);
-    from.waited = __builtin_bswap64(from.waited);
-    from.state = __builtin_bswap32(from.state);
-    from.syscall = (int32_t)__builtin_bswap32(202);
-    assert_false(perfdata_offcpu(&s, &p)); /* the version is none */
-    s.swapped = true;
-    assert_true(perfdata_offcpu(&s, &p));
-    assert_int_equal(p.waited, 300000);
-    assert_int_equal(p.syscall, 202);
-    assert_int_equal(perfdata_wait_reason(&s), WAIT_BLOCKED);
+    assert_true(perfdata_offcpu(&s, &got));
+    assert_true(got.waited == (UINT64_C(1) << 44) - 256);
+    assert_int_equal(got.nr, 255);
+    assert_int_equal(got.reason, WAIT_BLOCKED);
+    assert_int_equal(got.syscall, -1);
 }
 
 static void what_is_no_wait_is_refused(void **state)
 {
-    struct offcpu_payload from = wait_of(OFFCPU_INTERRUPTIBLE), p;
-    struct sample s = sample_of(&from);
+    struct perfdata_event other = offcpu, perf = offcpu, named = offcpu;
+    struct sample s = sample_of(&(struct offcpu_wait){1000, 1, WAIT_SLEEPING, 3});
+    struct offcpu_wait got;
     (void)state;
-    s.raw_size = sizeof(from) - 1;
-    assert_false(perfdata_offcpu(&s, &p));
-    assert_int_equal(perfdata_wait_reason(&s), WAIT_UNKNOWN); /* a wait all the same */
-    s = sample_of(&from);
-    s.raw = NULL;
-    assert_false(perfdata_offcpu(&s, &p));
-    s = sample_of(&from);
+    other.name = "ljperf:mem";
+    perf.attr.sample_type = PERF_SAMPLE_RAW;
+    named.attr.type = PERF_TYPE_TRACEPOINT;
+    s.event = &perf; /* a wait all the same */
+    assert_false(perfdata_offcpu(&s, &got));
+    assert_int_equal(perfdata_wait_reason(&s), WAIT_UNKNOWN);
     s.event = &other;
-    assert_false(perfdata_offcpu(&s, &p));
+    assert_false(perfdata_offcpu(&s, &got));
     assert_int_equal(perfdata_wait_reason(&s), WAIT_NONE);
     s.event = &named;
-    assert_false(perfdata_offcpu(&s, &p));
+    assert_false(perfdata_offcpu(&s, &got));
     s.event = NULL;
-    assert_false(perfdata_offcpu(&s, &p));
+    assert_false(perfdata_offcpu(&s, &got));
     assert_int_equal(perfdata_wait_reason(&s), WAIT_NONE);
-    s = sample_of(&from);
-    from.version++;
-    assert_false(perfdata_offcpu(&s, &p));
+    s.event = &offcpu;
+    s.addr ^= UINT64_C(1) << 63; /* another form */
+    assert_false(perfdata_offcpu(&s, &got));
+    s.addr = 0;
+    assert_false(perfdata_offcpu(&s, &got));
+    assert_int_equal(perfdata_wait_reason(&s), WAIT_UNKNOWN);
+}
+
+static void no_number_of_a_reason_leads_astray(void **state)
+{
+    struct sample s = sample_of(&(struct offcpu_wait){1000, 1, WAIT_NONE, 3});
+    (void)state;
+    for (uint64_t reason = 0; reason < 8; reason++) {
+        s.addr = (s.addr & ~(UINT64_C(7) << 10)) | reason << 10;
+        assert_non_null(wait_reason_name(perfdata_wait_reason(&s)));
+    }
 }
 
 static void the_state_gives_the_reason(void **state)
@@ -95,20 +104,17 @@ static void the_state_gives_the_reason(void **state)
                 {0x2001, WAIT_SLEEPING}, {OFFCPU_UNKNOWN, WAIT_UNKNOWN},
                 {0x40, WAIT_UNKNOWN}};
     (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        struct offcpu_payload from = wait_of(rows[i].state);
-        struct sample s = sample_of(&from);
-        assert_int_equal(perfdata_wait_reason(&s), rows[i].reason);
-        assert_true(*wait_reason_name(rows[i].reason));
-    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        assert_int_equal(wait_reason_of(rows[i].state), rows[i].reason);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wait_is_read),
-        cmocka_unit_test(the_other_byte_order_is_read),
+        cmocka_unit_test(what_is_too_large_becomes_the_largest),
         cmocka_unit_test(what_is_no_wait_is_refused),
+        cmocka_unit_test(no_number_of_a_reason_leads_astray),
         cmocka_unit_test(the_state_gives_the_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
