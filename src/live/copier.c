@@ -224,28 +224,37 @@ struct perf_event_attr copier_attr(bool use_clockid, int clockid)
     };
 }
 
+int copier_open_output(const struct perf_event_attr *attr, int cpu, int ring_fd, const char *what,
+                       uint64_t *ret_id, struct error *err)
+{
+    struct perf_event_attr a = *attr;
+    int fd = (int)syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0)
+        return bpf_refused(errno, what, err);
+    if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
+        error_system(err, errno, "eBPF: cpu %d: %s cannot write into the samples' ring", cpu, what);
+    else if (ioctl(fd, PERF_EVENT_IOC_ID, ret_id) < 0)
+        error_system(err, errno, "eBPF: cpu %d: the id of %s cannot be read", cpu, what);
+    else
+        return fd;
+    close(fd);
+    return -1;
+}
+
 int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_event_attr *attr,
                     struct error *err)
 {
-    struct perf_event_attr a = *attr;
     uint64_t id;
     if (cpu < 0 || (unsigned)cpu >= c->nr_cpus)
         return error_set(err, ERROR_UNSUPPORTED, "eBPF: cpu %d is outside of the %u known cpus",
                          cpu, c->nr_cpus);
-    int fd = (int)syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    int fd = copier_open_output(attr, cpu, ring_fd, "the copier's event", &id, err);
     if (fd < 0)
-        return bpf_refused(errno, "the copier's event", err);
+        return -1;
     if (!vec_push(&c->fds, fd)) {
         close(fd);
         return error_no_memory(err);
     }
-    if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) < 0)
-        return error_system(err, errno,
-                            "eBPF: cpu %d: the copier's event cannot write into the samples' ring",
-                            cpu);
-    if (ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
-        return error_system(err, errno, "eBPF: cpu %d: the id of the copier's event cannot be read",
-                            cpu);
     if (!vec_push(&c->ids, id))
         return error_no_memory(err);
     return copier_use_output(c, cpu, fd, err);

@@ -99,7 +99,11 @@ int copier_fork_lua(struct copier *c, pid_t parent, pid_t pid, struct error *err
 /* Forget a process that has exited. */
 void copier_drop(struct copier *c, pid_t pid);
 
-/* For off_cpu.c: load further programs of the copier's object, which share its maps. The copier
+/* For off_cpu.c: open a bpf-output event of a cpu, redirected into that cpu's ring. `what` names it
+ * in errors. Returns its descriptor, which the caller closes, and its id; -1: refused. */
+int copier_open_output(const struct perf_event_attr *attr, int cpu, int ring_fd, const char *what,
+                       uint64_t *ret_id, struct error *err);
+/* Likewise: load further programs of the copier's object, which share its maps. The copier
  * must outlive them. Fails where the kernel's structures cannot be read (copier_limit()). */
 int copier_load(struct copier *c, const char *program, const char *const *more,
                 struct bpf_loaded *ret, struct error *err);

@@ -2,12 +2,13 @@
 /*
  * Time off the cpu. Part of vmstack.bpf.c.
  *
- *     off_cpu_switch   a thread leaves a cpu, another one gets it: note the time of the first;
- * decide whether the wait of the second will be a sample, and note its kernel stack off_cpu_rseq
- * the thread is about to return to user code: let the kernel write the sample, off_cpu_sysexit with
- * the user's registers and stack, after the copier's record off_cpu_fork     children and new
- * threads of a recorded thread are recorded, too off_cpu_exec     the command is recorded from its
- * exec on
+ * - off_cpu_switch: a thread leaves a cpu, and another one gets it. Note the time of the first;
+ *   decide whether the wait of the second becomes a sample, and note its kernel stack.
+ * - off_cpu_write: the thread is about to return to user code. Let the kernel write the sample,
+ * with the user's registers and stack, after the copier's record.
+ * - off_cpu_fork: children and new threads of a recorded thread are recorded, too.
+ * - off_cpu_exec: the command is recorded from its exec on.
+ * - off_cpu_list: lists the threads that wait, when the recording ends.
  *
  * A wait of the mean or longer is a sample, whose weight is the wait. A shorter wait becomes one by
  * chance, in proportion to its length, with the mean as weight. So the sums of weights are right,

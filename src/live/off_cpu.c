@@ -12,11 +12,8 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Ends of system calls are seen for so long, until a thread without rseq shows that they must be.
@@ -104,18 +101,12 @@ static int run_all(struct off_cpu *o, bool inherited, struct error *err)
 
 static int open_ring(struct off_cpu *o, const struct capture_ring *ring, struct error *err)
 {
-    struct perf_event_attr a = o->form.ring;
     uint32_t key = (uint32_t)ring->cpu;
     uint64_t id;
-    int fd = (int)syscall(SYS_perf_event_open, &a, -1, ring->cpu, -1, PERF_FLAG_FD_CLOEXEC);
-    if (fd < 0)
-        return bpf_refused(errno, "the event " OFFCPU_NAME, err);
-    if (keep(o, fd, err) < 0)
+    int fd =
+        copier_open_output(&o->form.ring, ring->cpu, ring->fd, "the event " OFFCPU_NAME, &id, err);
+    if (fd < 0 || keep(o, fd, err) < 0)
         return -1;
-    if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0 || ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0)
-        return error_system(err, errno,
-                            "eBPF: cpu %d: " OFFCPU_NAME " cannot write into the samples' ring",
-                            ring->cpu);
     if (!vec_push(&o->ids, id))
         return error_no_memory(err);
     int failed = bpf_map_update_elem(copier_map(o->copier, "off_cpu_outputs"), &key, &fd, BPF_ANY);
@@ -176,14 +167,14 @@ static int open_all(struct off_cpu *o, const struct capture_plan *plan, struct e
 int off_cpu_open(struct copier *copier, const struct capture_plan *plan, uint64_t mean,
                  struct off_cpu **ret, struct error *err)
 {
-    struct off_cpu *o = calloc(1, sizeof(*o));
     struct error why = {0};
-    if (!o)
-        return error_no_memory(err);
     if (copier_namespace(NULL))
         return error_set(err, ERROR_UNSUPPORTED,
                          "threads can only be followed from outside of this container (its pid "
                          "namespace)");
+    struct off_cpu *o = calloc(1, sizeof(*o));
+    if (!o)
+        return error_no_memory(err);
     const struct perf_event_attr *first = plan->sampling[0].attr;
     o->copier = copier;
     o->exits = -1;

@@ -60,8 +60,8 @@ struct capture_plan {
     int clockid;
     const pid_t *pids; /* processes recorded from the start: -p, or the waiting command */
     size_t nr_pids;
-    const pid_t
-        *tids; /* their threads that are recorded; what these create is, too, if inherited */
+    /* Their threads that are recorded; what these create is, too, if `inherited`. */
+    const pid_t *tids;
     size_t nr_tids;
     bool inherited;
     bool whole;          /* all threads of `pids` are recorded (no -t) */
