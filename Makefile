@@ -47,7 +47,7 @@ objs      = $(patsubst %.c,$(B)/%.o,$(1))
 
 # One static library a room, in link order: users first.
 ROOMS         := src jitdump unwind perfdata base
-SRCS_src      := $(filter-out src/cmd/main.c %.bpf.c,$(call lib_srcs,src/cmd src/live src/record src/output src/replay src/stacks src/session src/symbols src/dso))
+SRCS_src      := $(filter-out src/cmd/main.c %.bpf.c,$(call lib_srcs,src/cmd src/live src/record src/output src/census src/replay src/stacks src/session src/symbols src/dso))
 SRCS_jitdump  := $(call lib_srcs,jitdump)
 SRCS_unwind   := $(call lib_srcs,unwind unwind/native unwind/lua unwind/luajit unwind/v8 unwind/runtimes)
 SRCS_perfdata := $(call lib_srcs,perfdata)
@@ -133,7 +133,7 @@ $(B)/truth/toy/program: tests/toy/program.c tests/toy/toy.h
 	strip $@
 
 # (The fuzz targets are compiled, too: else nobody sees that they no longer fit.)
-tests: $(TESTS) $(TRUTHS) $(B)/storm/fuzz_lua $(B)/storm/fuzz_cfi_libdw $(B)/storm/fuzz_lines_libdw $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
+tests: $(TESTS) $(TRUTHS) $(B)/storm/fuzz_lua $(B)/storm/fuzz_heap $(B)/storm/fuzz_cfi_libdw $(B)/storm/fuzz_lines_libdw $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
 
 check: deps
 	+tests/run
@@ -168,7 +168,7 @@ $(B)/storm/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/storm.o $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-storms: $(B)/storm/fuzz_cfi_libdw $(B)/storm/fuzz_lines_libdw $(B)/storm/fuzz_unwind $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua $(B)/storm/fuzz_lua_discover
+storms: $(B)/storm/fuzz_cfi_libdw $(B)/storm/fuzz_lines_libdw $(B)/storm/fuzz_unwind $(B)/storm/fuzz_v8 $(B)/storm/fuzz_luajit $(B)/storm/fuzz_lua $(B)/storm/fuzz_lua_discover $(B)/storm/fuzz_heap
 
 # Ten million walks over damaged images of plain Lua (64 an input), with sanitizers.
 storm-lua:

@@ -134,6 +134,7 @@ struct runtime_sample {
 /* ---- a row ------------------------------------------------------------------------------- */
 
 struct managed_names;
+struct census_heap;
 struct runtime {
     const char *name; /* as messages call it: "LuaJIT" */
 
@@ -192,6 +193,9 @@ struct runtime {
      * `ret->unknown`). Returns -1 when memory is out. NULL: the runtime tells no variables. */
     int (*variables)(void *walk, const struct memory *m, const struct variable_place *at,
                      struct variables *ret);
+
+    /* Lists the objects of a VM (unwind/census.h). NULL: the runtime does not tell them. */
+    const struct census_heap *census;
 };
 
 /* All runtimes. The order is the order in which walkers are asked. */

@@ -161,3 +161,33 @@ void text_clean(struct text *t, const char *s)
         p += n ? n : 1;
     }
 }
+
+unsigned text_sequence_size(const char *s, size_t left)
+{
+    enum { LONGEST = 4 };
+    unsigned char copy[LONGEST + 1] = {0};
+    if ((unsigned char)*s < 0x80)
+        return 1;
+    memcpy(copy, s, left < LONGEST ? left : LONGEST);
+    return text_utf8_size(copy);
+}
+
+void text_escaped_bytes(struct text *out, const char *s, size_t size)
+{
+    static const char special[] = "\n\r\t\\\"", letters[] = "nrt\\\"";
+    for (size_t i = 0; i < size;) {
+        const unsigned char c = (unsigned char)s[i];
+        const char *at = c ? strchr(special, c) : NULL;
+        unsigned n = text_sequence_size(s + i, size - i);
+        if (at) {
+            text_char(out, '\\');
+            text_char(out, letters[at - special]);
+        } else if (c >= ' ' && c != 0x7f && n) {
+            text_bytes(out, s + i, n);
+        } else {
+            n = 1;
+            text_printf(out, "\\x%02x", c);
+        }
+        i += n;
+    }
+}

@@ -67,6 +67,12 @@ void text_hundredths(struct text *t, double value, unsigned width);
 unsigned text_utf8_size(const unsigned char *s);
 /* Add `s` as valid UTF-8 without control characters; every other byte becomes %XX. */
 void text_clean(struct text *t, const char *s);
+/* Returns the size of the sequence at `s`, with `left` bytes, if it is valid UTF-8; 0: it is not.
+ * Control characters count as valid. */
+unsigned text_sequence_size(const char *s, size_t left);
+/* Add bytes of a program, which may be anything, as a terminal may see them: all but printable
+ * UTF-8 is escaped as in Lua and C. */
+void text_escaped_bytes(struct text *out, const char *s, size_t size);
 
 void text_printf(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -12,32 +12,13 @@
 #include <unistd.h>
 
 struct bt_command {
-    const char *target; /* process id or path */
+    const char *target; /* process id or path: common_take_process() */
     bool callname, registers, locals, temporaries, json;
     unsigned depth, fields, string;
 };
 
-static int take_pid(void *target, const struct option_value *v, struct error *err)
-{
-    if (!*v->text || strspn(v->text, "0123456789") != strlen(v->text))
-        return option_error(v, err, "expects a process id, not `%.60s'", v->text);
-    ((struct bt_command *)target)->target = v->text;
-    return 0;
-}
-
-/* "1234" is a process, all else is a core. */
-static int take_target(void *target, char *text, struct error *err)
-{
-    struct bt_command *command = target;
-    if (command->target)
-        return error_set(err, ERROR_FORMAT, "one process or core at a time: %.200s and %.200s",
-                         command->target, text);
-    command->target = text;
-    return 0;
-}
-
 static const struct option_row rows[] = {
-    {ROW_CALL('p', NULL, "PID", take_pid, "Print the stacks of this process.")},
+    {ROW_CALL('p', NULL, "PID", common_take_pid, "Print the stacks of this process.")},
     {ROW_STRING(0, "core", "FILE", struct bt_command, target,
                 "Print the stacks in this core file.")},
     {ROW_FLAG(0, "callname", struct bt_command, callname,
@@ -68,7 +49,7 @@ const struct option_set bt_command_line = {
              "script. A live process is stopped while its stacks are read.\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
     .arguments = ARGUMENTS_TAKEN,
-    .argument = take_target,
+    .argument = common_take_process,
     .argument_name = "FILE",
 };
 

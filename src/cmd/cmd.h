@@ -31,6 +31,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_bt(int argc, char **argv);
+int cmd_heap(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 

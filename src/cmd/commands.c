@@ -28,6 +28,8 @@ const struct command commands[] = {
      "Pack the files that reading a recording elsewhere needs"},
     {"dump", cmd_dump, &dump_command_line, "Print the records of a file, decoded"},
     {"bt", cmd_bt, &bt_command_line, "Print the stacks of a live process or a core"},
+    {"heap", cmd_heap, &heap_command_line,
+     "Count the objects on the heaps of LuaJIT and Lua, and how they are reached"},
     {"explain", cmd_explain, &explain_command_line,
      "Explain one sample's stack, frame by frame: why it is as it is"},
     {"doctor", cmd_doctor, &doctor_command_line,

@@ -282,6 +282,24 @@ static void say_fifo(const char *input)
                 input);
 }
 
+int common_take_pid(void *target, const struct option_value *v, struct error *err)
+{
+    if (!*v->text || strspn(v->text, "0123456789") != strlen(v->text))
+        return option_error(v, err, "expects a process id, not `%.60s'", v->text);
+    *(const char **)target = v->text;
+    return 0;
+}
+
+int common_take_process(void *target, char *text, struct error *err)
+{
+    const char **taken = target;
+    if (*taken)
+        return error_set(err, ERROR_FORMAT, "one process or core at a time: %.100s and %.100s",
+                         *taken, text);
+    *taken = text;
+    return 0;
+}
+
 int common_parse(struct common *c, const struct option_set *set, void *own, int argc, char **argv)
 {
     struct replay_options *o = &c->replay;

@@ -36,6 +36,12 @@ extern const struct option_row common_rows[];
         .title = "Common options", .rows = common_rows, .target = 1 \
     }
 
+/* Take the process or core that a command is about, as an option (a process id) or an argument (a
+ * number is a process id, all else is the path of a core). `target` begins with a const char *, in
+ * which the text is stored. */
+int common_take_pid(void *target, const struct option_value *v, struct error *err);
+int common_take_process(void *target, char *text, struct error *err);
+
 /* Parse a command line of the command's own options, stored in `own`, and common ones. Prints
  * --help and errors. Returns -1 to go on, or the status to exit with. */
 int common_parse(struct common *c, const struct option_set *set, void *own, int argc, char **argv);

@@ -3,44 +3,15 @@
 
 #include "base/cursor.h"
 #include "unwind/luajit/object.h"
+#include "unwind/luajit/size.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    HEADER = 128, /* bytes of a header at most, of any kind of object */
     STRING_MAX = 1 << 16,
     SHORT = 32, /* bytes, for a string or function at the end of mapped memory */
 };
-
-/* Whether fields of up to 8 bytes at these offsets are in a header. */
-static bool in_header(const int32_t *offsets, size_t nr)
-{
-    for (size_t i = 0; i < nr; i++) {
-        if (offsets[i] < 0 || offsets[i] > HEADER - 8)
-            return false;
-    }
-    return true;
-}
-
-static bool is_usable(const struct luajit_layout *l)
-{
-    const int32_t offsets[] = {l->gct,          l->str_len,        l->proto_sizept,
-                               l->func_ffid,    l->func_nupvalues, l->trace_snapmap,
-                               l->trace_mcode,  l->trace_szmcode,  l->proto_k,
-                               l->proto_sizebc, l->trace_snap};
-    return in_header(offsets, sizeof(offsets) / sizeof(*offsets)) &&
-           (l->ref_size == 4 || l->ref_size == 8) && l->func_upvalues > 0 && l->func_c > 0 &&
-           l->str_size > 0 && l->proto_size > 0;
-}
-
-static uint64_t function_size(const struct luajit_layout *l, const uint8_t *header)
-{
-    uint64_t nr = header[l->func_nupvalues];
-    if (header[l->func_ffid] == 0)
-        return (uint64_t)l->func_upvalues + nr * (uint64_t)l->ref_size;
-    return (uint64_t)l->func_c + 8 + nr * 8;
-}
 
 /* Returns the size of a string, with the NUL behind its text; 0: malformed. */
 static uint64_t string_size(const struct object_reader *r, const struct luajit_layout *l,
@@ -52,64 +23,22 @@ static uint64_t string_size(const struct object_reader *r, const struct luajit_l
                                                                                            : 0;
 }
 
-static uint64_t ref(const struct luajit_layout *l, const uint8_t *at)
-{
-    return l->ref_size == 8 ? load_u64(at, false) : load_u32(at, false);
-}
-
-/* Returns the size of a prototype, which is one block: its constants are in it, behind the
- * bytecode. 0: malformed. */
-static uint64_t proto_size(const struct luajit_layout *l, uint64_t address, const uint8_t *h)
-{
-    uint64_t size = load_u32(h + l->proto_sizept, false), k = ref(l, h + l->proto_k) - address;
-    uint64_t code = (uint64_t)l->proto_size + 4 * (uint64_t)load_u32(h + l->proto_sizebc, false);
-    return code > (uint64_t)l->proto_size && code <= k && k <= size ? size : 0;
-}
-
-/* A trace's snapshots and their map, which are the last parts of a trace. The places of the counts
- * depend on the size of a snapshot: 12 bytes since 2019, 8 bytes before (facts, GCtrace). */
-struct snapshots {
-    uint64_t bytes, map_bytes;
-    uint32_t each; /* bytes of one snapshot; 0: malformed */
-};
-
-static struct snapshots snapshots_of(const struct luajit_layout *l, const uint8_t *h)
-{
-    enum { FORM_2 = 12, FORM_1 = 8, FORM_1_MAP = 2 };
-    uint64_t bytes = load_u64(h + l->trace_snapmap, false) - load_u64(h + l->trace_snap, false);
-    const uint8_t *count = h + (l->gc64 ? 0xa : 6), *other = h + (l->gc64 ? 0x2c : 0x1c);
-    if (bytes && bytes == FORM_2 * (uint64_t)load_u16(count, false))
-        return (struct snapshots){bytes, 4 * (uint64_t)load_u32(other, false), FORM_2};
-    if (bytes && bytes == FORM_1 * (uint64_t)load_u16(other, false))
-        return (struct snapshots){bytes, 4 * (uint64_t)load_u16(other + FORM_1_MAP, false), FORM_1};
-    return (struct snapshots){0};
-}
-
-/* Returns the size of a trace, which is one block, too: head, instructions, snapshots, their map.
- * 0: malformed. */
-static uint64_t trace_size(const struct luajit_layout *l, uint64_t address, const uint8_t *h)
-{
-    uint64_t snap = load_u64(h + l->trace_snap, false) - address;
-    struct snapshots s = snapshots_of(l, h);
-    return s.each && snap >= HEADER / 2 && snap <= OBJECT_MAX ? snap + s.bytes + s.map_bytes : 0;
-}
-
 uint64_t object_size(const struct object_reader *r, const struct luajit_layout *l, uint64_t address)
 {
-    uint8_t h[HEADER] = {0};
-    if (address & 7 || !is_usable(l))
+    uint8_t h[LUAJIT_HEAD] = {0};
+    if (address & 7 || !luajit_sizes_known(l))
         return 0;
-    if (!r->read(r->context, address, h, HEADER) && !r->read(r->context, address, h, SHORT))
+    if (!r->read(r->context, address, h, LUAJIT_HEAD) && !r->read(r->context, address, h, SHORT))
         return 0;
     switch (h[l->gct]) {
     case LUAJIT_GCT_STR:
         return string_size(r, l, address, load_u32(h + l->str_len, false));
     case LUAJIT_GCT_PROTO:
-        return proto_size(l, address, h);
+        return luajit_proto_size(l, address, h);
     case LUAJIT_GCT_FUNC:
-        return function_size(l, h);
+        return luajit_function_size(l, h);
     case LUAJIT_GCT_TRACE:
-        return trace_size(l, address, h);
+        return luajit_trace_size(l, address, h);
     default:
         return 0;
     }
@@ -133,8 +62,8 @@ static uint32_t gray_list_end(const struct luajit_layout *l, uint8_t gct)
 /* Whether the byte at `at` is one in which a running VM counts or links: the closures that a
  * prototype has had, its first trace, or how often a snapshot was exited through (facts: GCproto,
  * SnapShot). */
-static bool is_counter(const struct luajit_layout *l, uint8_t gct, const struct snapshots *snaps,
-                       size_t from, size_t at)
+static bool is_counter(const struct luajit_layout *l, uint8_t gct,
+                       const struct luajit_snapshots *snaps, size_t from, size_t at)
 {
     enum { COUNT_IN_12 = 9 }; /* in the form without code offsets; else a count is the last byte */
     if (gct == LUAJIT_GCT_PROTO)
@@ -168,12 +97,12 @@ static bool is_patched(const struct luajit_layout *l, const uint8_t *a, const ui
 static bool same_but_counters(const struct luajit_layout *l, const uint8_t *a, const uint8_t *b,
                               size_t from, size_t end)
 {
-    struct snapshots snaps = {0};
+    struct luajit_snapshots snaps = {0};
     uint8_t gct = a[l->gct];
     if (from >= end || !memcmp(a + from, b + from, end - from))
         return true;
-    if (gct == LUAJIT_GCT_TRACE && end >= HEADER / 2 && is_usable(l))
-        snaps = snapshots_of(l, a);
+    if (gct == LUAJIT_GCT_TRACE && end >= LUAJIT_HEAD / 2 && luajit_sizes_known(l))
+        snaps = luajit_snapshots_of(l, a);
     else if (gct != LUAJIT_GCT_PROTO)
         return false;
     if (snaps.bytes + snaps.map_bytes > end)
@@ -195,7 +124,7 @@ static bool same_trace(const struct luajit_layout *l, const uint8_t *a, const ui
 {
     const int32_t pairs[] = {l->trace_spadjust, l->trace_traceno, l->trace_root};
     size_t from = (size_t)l->trace_ir, to = (size_t)l->trace_mcloop;
-    size_t head = size < HEADER ? size : HEADER;
+    size_t head = size < LUAJIT_HEAD ? size : LUAJIT_HEAD;
     if (head < 2 || from >= to || to > head || memcmp(a + from, b + from, to - from))
         return false;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
@@ -221,7 +150,7 @@ bool object_same(const struct luajit_layout *l, const uint8_t *a, const uint8_t 
 bool object_extra(const struct luajit_layout *l, const uint8_t *bytes, size_t size,
                   struct object_extra *ret)
 {
-    if (size < HEADER || !is_usable(l) || bytes[l->gct] != LUAJIT_GCT_TRACE)
+    if (size < LUAJIT_HEAD || !luajit_sizes_known(l) || bytes[l->gct] != LUAJIT_GCT_TRACE)
         return false;
     ret->address = load_u64(bytes + l->trace_mcode, false);
     ret->length = load_u32(bytes + l->trace_szmcode, false);

@@ -10,22 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the size of the sequence at `s` if it is valid UTF-8; 0: it is not. Control characters
- * count as valid. */
-static unsigned sequence_size(const char *s, size_t left)
-{
-    enum { LONGEST = 4 };
-    unsigned char copy[LONGEST + 1] = {0};
-    if ((unsigned char)*s < 0x80)
-        return 1;
-    memcpy(copy, s, left < LONGEST ? left : LONGEST);
-    return text_utf8_size(copy);
-}
-
 static bool is_utf8(const char *s, size_t size)
 {
     for (size_t i = 0; i < size;) {
-        unsigned n = sequence_size(s + i, size - i);
+        unsigned n = text_sequence_size(s + i, size - i);
         if (!n)
             return false;
         i += n;
@@ -35,30 +23,9 @@ static bool is_utf8(const char *s, size_t size)
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* Append bytes that a terminal may see. */
-static void put_escaped(struct text *out, const char *s, size_t size)
-{
-    static const char special[] = "\n\r\t\\\"", letters[] = "nrt\\\"";
-    for (size_t i = 0; i < size;) {
-        const unsigned char c = (unsigned char)s[i];
-        const char *at = c ? strchr(special, c) : NULL;
-        unsigned n = sequence_size(s + i, size - i);
-        if (at) {
-            text_char(out, '\\');
-            text_char(out, letters[at - special]);
-        } else if (c >= ' ' && c != 0x7f && n) {
-            text_bytes(out, s + i, n);
-        } else {
-            n = 1;
-            text_printf(out, "\\x%02x", c);
-        }
-        i += n;
-    }
-}
-
 static void put_text(struct text *out, const struct variables *v, struct variable_text t)
 {
-    put_escaped(out, variable_bytes(v, t), t.size);
+    text_escaped_bytes(out, variable_bytes(v, t), t.size);
 }
 
 static void put_string(struct text *out, const struct variables *v, const struct variable *of)
@@ -114,7 +81,7 @@ static void put_c_function(struct text *out, const struct variables *v, const st
         put_text(out, v, of->text);
     } else if (symbol) {
         text_char(out, ' ');
-        put_escaped(out, symbol, strlen(symbol));
+        text_escaped_bytes(out, symbol, strlen(symbol));
     } else if (of->native || of->address) {
         text_printf(out, " 0x%" PRIx64, of->native ? of->native : of->address);
     }

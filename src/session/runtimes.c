@@ -5,6 +5,7 @@
  * is a runtime's.
  */
 #include "session/session_internal.h"
+#include "unwind/census.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,24 @@ void session_vms_free(struct session_vms *v)
     vec_free(&v->vms);
     vec_free(&v->writable);
     vec_free(&v->anonymous);
+}
+
+int session_vms_census(const struct memory *m, const struct session_vms *v, runtime_vm_list *ret,
+                       struct error *err)
+{
+    const struct runtime_memory memory = memory_of(v, m);
+    vec_foreach (vm, &v->vms) {
+        const struct census_heap *census = vm->instance ? vm->instance->runtime->census : NULL;
+        if (census && !census->find && !vec_push(ret, *vm))
+            return error_no_memory(err);
+    }
+    for (size_t i = 0, nr; i < v->instances.nr; i += nr) {
+        const struct census_heap *census = v->instances.at[i].runtime->census;
+        nr = nr_of_runtime(v, i);
+        if (census && census->find && census->find(&memory, &v->instances.at[i], nr, ret, err))
+            return -1;
+    }
+    return 0;
 }
 
 /* Of a runtime without VMs, one instance speaks for all: its objects are in the one heap. */

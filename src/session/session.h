@@ -111,6 +111,10 @@ struct session_vms {
 int session_vms_find(const struct thread_context *p, const struct memory *m,
                      struct session_vms *ret, struct error *err);
 void session_vms_free(struct session_vms *v);
+/* Append the VMs whose objects a census can count (unwind/census.h), after session_vms_find(). They
+ * refer to the instances of `v`. */
+int session_vms_census(const struct memory *m, const struct session_vms *v, runtime_vm_list *ret,
+                       struct error *err);
 /* Tell `add` of the objects of all these runtimes (struct runtime's `list_objects`). */
 int session_vms_list_objects(const struct memory *m, const struct session_vms *v,
                              runtime_add_object *add, void *context, struct error *err);

@@ -336,6 +336,15 @@ static bool place_of(struct lua_reader *r, uint64_t address, struct text_place *
     return true;
 }
 
+size_t lua_string_place(struct lua_reader *r, uint64_t address, uint64_t *text)
+{
+    struct text_place p;
+    if (!place_of(r, address, &p) || p.size > STRING_LENGTH_MAX)
+        return SIZE_MAX;
+    *text = p.at;
+    return p.size;
+}
+
 size_t lua_string_read(struct lua_reader *r, uint64_t address, char *to, size_t size)
 {
     struct text_place p;

@@ -165,5 +165,7 @@ bool lua_proto_of(const struct lua_layout *layout, uint64_t address, const uint8
 /* Read a string object's text, at most `size` bytes and a zero byte behind them. Returns its whole
  * length; SIZE_MAX: there is no string, or it is not recorded. */
 size_t lua_string_read(struct lua_reader *r, uint64_t address, char *to, size_t size);
+/* Get the address of a string object's text. Returns its length; SIZE_MAX as above. */
+size_t lua_string_place(struct lua_reader *r, uint64_t address, uint64_t *text);
 
 #endif

@@ -52,6 +52,16 @@ static bool is_sound(const struct lua_layout *l, const struct lua_table *t, uint
            (at <= t->nr_nodes * node_size && at % node_size == 0);
 }
 
+/* The size of a table without its parts. Forms with the number of places at their end are longer.
+ */
+static uint32_t size_of(const struct lua_layout *l, const struct form *f)
+{
+    enum { AT_END = 0x30, SINCE_52 = 0x38, SINCE_55 = 0x30 };
+    if (f->size_array > AT_END)
+        return f->size_array + 8u;
+    return l->version >= 55 ? SINCE_55 : SINCE_52;
+}
+
 static bool take_head(const struct lua_layout *l, const struct form *f, const uint8_t *head,
                       uint64_t address, struct lua_table *ret)
 {
@@ -62,7 +72,8 @@ static bool take_head(const struct lua_layout *l, const struct form *f, const ui
                               .nodes = lua_u64(head, f->node),
                               .metatable = lua_u64(head, f->metatable),
                               .nr_array = array_places(l, f, head),
-                              .nr_nodes = UINT32_C(1) << head[f->log2_nodes]};
+                              .nr_nodes = UINT32_C(1) << head[f->log2_nodes],
+                              .head_size = size_of(l, f)};
     return is_sound(l, ret, lua_u64(head, f->node + 8u));
 }
 

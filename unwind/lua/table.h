@@ -11,6 +11,7 @@
 struct lua_table {
     uint64_t address, array, nodes, metatable;
     uint32_t nr_array, nr_nodes; /* places, of which some are empty */
+    uint32_t head_size;          /* bytes of the table without its parts */
 };
 
 /* Returns false if there is no table at the address, or its memory is not recorded. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The walker of plain Lua and its row in the table of runtimes. See walk.h. */
+#include "unwind/lua/census.h"
 #include "unwind/lua/walk.h"
 
 #include "unwind/arch_x86_64.h"
@@ -193,4 +194,5 @@ const struct runtime lua_runtime = {.name = "Lua",
                                     .walk_size = sizeof(struct lua_walk),
                                     .walk_free = walk_free,
                                     .activity = activity,
-                                    .variables = variables};
+                                    .variables = variables,
+                                    .census = &lua_census};

@@ -13,10 +13,12 @@
 /* Object types (gct), the same in every version. */
 enum {
     LUAJIT_GCT_STR = 4,
+    LUAJIT_GCT_UPVAL = 5,
     LUAJIT_GCT_THREAD = 6,
     LUAJIT_GCT_PROTO = 7,
     LUAJIT_GCT_FUNC = 8,
     LUAJIT_GCT_TRACE = 9,
+    LUAJIT_GCT_CDATA = 10,
     LUAJIT_GCT_TAB = 11,
     LUAJIT_GCT_UDATA = 12, /* the last type */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* LuaJIT's row in the table of runtimes. See unwind/runtime.h. */
 #include "unwind/luajit/runtime.h"
+#include "unwind/luajit/census.h"
 #include "unwind/luajit/discover.h"
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/names_builtins.h"
@@ -277,4 +278,5 @@ const struct runtime luajit_runtime = {.name = "LuaJIT",
                                        .walk_free = walk_free,
                                        .look_up = look_up,
                                        .activity = activity,
-                                       .variables = variables};
+                                       .variables = variables,
+                                       .census = &luajit_census};

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Values of Lua for a person: what a slot of 8 bytes (TValue) says, and what the object behind it
- * is.
- *
- * A TValue is the same in all versions of a mode (lj_obj.h). Without GC64 the upper half is the
- * type, or the upper half of a double; the lower half is the object. With GC64 the upper 17 bits
- * are the type. Integers exist in builds with LUAJIT_NUMMODE 2 only.
- */
+/* Values of Lua for a person: what a slot says, and what the object behind it is. */
 #include "unwind/luajit/names_builtins.h"
-#include "unwind/luajit/object.h"
 #include "unwind/luajit/names_proto.h"
+#include "unwind/luajit/size.h"
+#include "unwind/luajit/slot.h"
 #include "unwind/luajit/variables.h"
 
 #include <stdio.h>
@@ -18,66 +12,13 @@ enum {
     READS_MAX = 1 << 16,
     COUNTS_MAX = 1 << 22,
     STRING_READ_MAX = 4096,
-    NODE = 24, /* bytes of a node of a hash part: value, key, next */
-    KEY = 8,
-    SLOT = 8,
-    TAG_SHIFT = 47,
-};
-
-/* Types of values, as in their upper bits. */
-enum tag {
-    TAG_NIL,
-    TAG_FALSE,
-    TAG_TRUE,
-    TAG_LIGHTUD,
-    TAG_STR,
-    TAG_UPVAL,
-    TAG_THREAD,
-    TAG_PROTO,
-    TAG_FUNC,
-    TAG_TRACE,
-    TAG_CDATA,
-    TAG_TAB,
-    TAG_UDATA,
-    TAG_INT,
-    TAG_NUM, /* here only: any other content */
-};
-
-struct value {
-    enum tag tag;
-    uint64_t object;
-    uint64_t word;
 };
 
 /* ---- slots --------------------------------------------------------------------------------- */
 
-static struct value value_32(uint64_t word)
-{
-    const uint32_t type = (uint32_t)(word >> 32), not_a_number = 0xfffeffff;
-    struct value v = {TAG_NUM, (uint32_t)word, word};
-    if (type == not_a_number)
-        v.tag = TAG_INT;
-    else if (type > not_a_number && ~type <= TAG_UDATA)
-        v.tag = (enum tag) ~type;
-    else if ((int32_t)type >> 15 == -2)
-        v = (struct value){TAG_LIGHTUD, word & LUAJIT_REF_MASK, word};
-    return v;
-}
-
-static struct value value_of(const struct luajit_layout *l, uint64_t word)
-{
-    if (!l->gc64)
-        return value_32(word);
-    const uint32_t type = (uint32_t)((int64_t)word >> TAG_SHIFT);
-    struct value v = {TAG_NUM, word & LUAJIT_REF_MASK, word};
-    if (~type <= TAG_INT)
-        v.tag = (enum tag) ~type;
-    return v;
-}
-
 static bool is_nil(const struct luajit_layout *l, uint64_t word)
 {
-    return value_of(l, word).tag == TAG_NIL;
+    return luajit_slot_of(l, word).tag == LUAJIT_TAG_NIL;
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -129,34 +70,14 @@ static void put_string(struct luajit_values *v, struct variable *of, uint64_t ob
     of->address = object;
 }
 
-static double number_of(uint64_t word)
-{
-    double number;
-    memcpy(&number, &word, sizeof(number));
-    return number;
-}
-
 /* ---- tables -------------------------------------------------------------------------------- */
 
-struct table {
-    uint64_t array, nodes, metatable;
-    uint64_t asize, nr_nodes; /* slots */
-};
-
-static bool read_table(struct luajit_values *v, uint64_t object, struct table *ret)
+static bool read_table(struct luajit_values *v, uint64_t object, struct luajit_table *ret)
 {
-    const struct luajit_layout *l = v->layout;
-    uint32_t asize, hmask;
-    if (!has_type(v, object, LUAJIT_GCT_TAB) ||
-        !read_ref(v, object + (uint64_t)l->tab_array, &ret->array) ||
-        !read_ref(v, object + (uint64_t)l->tab_node, &ret->nodes) ||
-        !read_ref(v, object + (uint64_t)(l->tab_node - l->ref_size), &ret->metatable) ||
-        !read_bytes(v, object + (uint64_t)l->tab_asize, &asize, sizeof(asize)) ||
-        !read_bytes(v, object + (uint64_t)l->tab_hmask, &hmask, sizeof(hmask)))
-        return false;
-    ret->asize = asize;
-    ret->nr_nodes = (uint64_t)hmask + 1;
-    return asize < 1u << 31 && hmask < 1u << 31 && (hmask & (hmask + 1)) == 0;
+    uint8_t head[LUAJIT_HEAD] = {0};
+    return luajit_sizes_known(v->layout) && has_type(v, object, LUAJIT_GCT_TAB) &&
+           read_bytes(v, object, head, (size_t)v->layout->tab_hmask + sizeof(uint32_t)) &&
+           luajit_table_of(v->layout, head, ret);
 }
 
 /* Count the words that are not nil among `nr`, `step` bytes apart. Returns false when some were not
@@ -164,7 +85,7 @@ static bool read_table(struct luajit_values *v, uint64_t object, struct table *r
 static bool count_words(struct luajit_values *v, uint64_t address, uint64_t nr, size_t step,
                         uint64_t *ret)
 {
-    uint8_t piece[NODE * 128];
+    uint8_t piece[LUAJIT_NODE * 128];
     const uint64_t in_piece = sizeof(piece) / step;
     for (uint64_t i = 0; i < nr; i += in_piece) {
         const uint64_t here = nr - i < in_piece ? nr - i : in_piece;
@@ -182,17 +103,18 @@ static void put_class(struct luajit_values *v, struct variable *of, uint64_t met
 {
     enum { NODES_MAX = 256 };
     static const char wanted[] = "__name";
-    struct table t;
+    struct luajit_table t;
     uint64_t words[2];
     char buffer[STRING_READ_MAX];
     uint32_t length;
     if (!metatable || !read_table(v, metatable, &t))
         return;
     for (uint64_t i = 0; i < t.nr_nodes && i < NODES_MAX; i++) {
-        if (!read_bytes(v, t.nodes + i * NODE, words, sizeof(words)))
+        if (!read_bytes(v, t.nodes + i * LUAJIT_NODE, words, sizeof(words)))
             return;
-        struct value value = value_of(v->layout, words[0]), key = value_of(v->layout, words[1]);
-        if (key.tag != TAG_STR || value.tag != TAG_STR ||
+        struct luajit_slot value = luajit_slot_of(v->layout, words[0]),
+                           key = luajit_slot_of(v->layout, words[1]);
+        if (key.tag != LUAJIT_TAG_STR || value.tag != LUAJIT_TAG_STR ||
             read_string(v, key.object, buffer, &length) != (int)sizeof(wanted) - 1 ||
             memcmp(buffer, wanted, sizeof(wanted) - 1) != 0)
             continue;
@@ -213,21 +135,21 @@ static struct variable *add_field(struct luajit_values *v, uint64_t key_word, un
                                         "cdata",   "table",  "userdata"};
     char buffer[STRING_READ_MAX];
     uint32_t length;
-    const struct value key = value_of(v->layout, key_word);
+    const struct luajit_slot key = luajit_slot_of(v->layout, key_word);
     struct variable *of = variables_add(v->out, VARIABLE_FIELD, depth);
     if (!of)
         return NULL;
-    int size = key.tag == TAG_STR ? read_string(v, key.object, buffer, &length) : -1;
+    int size = key.tag == LUAJIT_TAG_STR ? read_string(v, key.object, buffer, &length) : -1;
     of->name_is_written = size < 0;
     if (size >= 0) {
         variable_set_name(v->out, of, buffer, (size_t)size);
         return of;
     }
-    if (key.tag == TAG_NUM)
-        variable_write_number(buffer, VALUE_NUMBER, number_of(key.word));
-    else if (key.tag == TAG_INT)
+    if (key.tag == LUAJIT_TAG_NUM)
+        variable_write_number(buffer, VALUE_NUMBER, luajit_slot_number(&key));
+    else if (key.tag == LUAJIT_TAG_INT)
         snprintf(buffer, sizeof(buffer), "%d", (int32_t)key.word);
-    else if (key.tag <= TAG_TRUE)
+    else if (key.tag <= LUAJIT_TAG_TRUE)
         snprintf(buffer, sizeof(buffer), "%s", words[key.tag]);
     else
         snprintf(buffer, sizeof(buffer), "%s: 0x%llx", words[key.tag],
@@ -237,12 +159,13 @@ static struct variable *add_field(struct luajit_values *v, uint64_t key_word, un
 }
 
 /* List the fields of a table that is the last variable of the list, at `index`. */
-static void put_fields(struct luajit_values *v, const struct table *t, size_t index, unsigned depth)
+static void put_fields(struct luajit_values *v, const struct luajit_table *t, size_t index,
+                       unsigned depth)
 {
     unsigned left = v->out->wanted.fields_max;
     uint64_t words[2];
     for (uint64_t i = 0; left && i < t->asize; i++) {
-        if (!read_bytes(v, t->array + i * SLOT, words, SLOT))
+        if (!read_bytes(v, t->array + i * LUAJIT_SLOT, words, LUAJIT_SLOT))
             break;
         if (is_nil(v->layout, words[0]))
             continue;
@@ -257,7 +180,7 @@ static void put_fields(struct luajit_values *v, const struct table *t, size_t in
         luajit_value_put(v, of, words[0]);
     }
     for (uint64_t i = 0; left && i < t->nr_nodes; i++) {
-        if (!read_bytes(v, t->nodes + i * NODE, words, sizeof(words)))
+        if (!read_bytes(v, t->nodes + i * LUAJIT_NODE, words, sizeof(words)))
             break;
         if (is_nil(v->layout, words[0]) || is_nil(v->layout, words[1]))
             continue;
@@ -275,7 +198,7 @@ static void put_fields(struct luajit_values *v, const struct table *t, size_t in
 
 static void put_table(struct luajit_values *v, struct variable *of, uint64_t object)
 {
-    struct table t;
+    struct luajit_table t;
     const unsigned depth = of->depth;
     const size_t index = (size_t)(of - v->out->at.at);
     if (!read_table(v, object, &t)) {
@@ -284,8 +207,8 @@ static void put_table(struct luajit_values *v, struct variable *of, uint64_t obj
         return;
     }
     variable_set_object(of, VALUE_TABLE, "table", object);
-    const bool array_counted = count_words(v, t.array, t.asize, SLOT, &of->array);
-    of->is_least = !count_words(v, t.nodes, t.nr_nodes, NODE, &of->fields) || !array_counted;
+    const bool array_counted = count_words(v, t.array, t.asize, LUAJIT_SLOT, &of->array);
+    of->is_least = !count_words(v, t.nodes, t.nr_nodes, LUAJIT_NODE, &of->fields) || !array_counted;
     put_class(v, of, t.metatable);
     if (variables_wants_fields(v->out, depth))
         put_fields(v, &t, index, depth + 1);
@@ -394,41 +317,41 @@ void luajit_values_begin(struct luajit_values *v, const struct memory *m,
 
 void luajit_value_put(struct luajit_values *v, struct variable *of, uint64_t word)
 {
-    const struct value value = value_of(v->layout, word);
+    const struct luajit_slot value = luajit_slot_of(v->layout, word);
     switch (value.tag) {
-    case TAG_NIL:
+    case LUAJIT_TAG_NIL:
         variable_set_nil(of, "nil");
         break;
-    case TAG_FALSE:
-    case TAG_TRUE:
-        variable_set_boolean(of, value.tag == TAG_TRUE);
+    case LUAJIT_TAG_FALSE:
+    case LUAJIT_TAG_TRUE:
+        variable_set_boolean(of, value.tag == LUAJIT_TAG_TRUE);
         break;
-    case TAG_LIGHTUD:
+    case LUAJIT_TAG_LIGHTUD:
         put_light(v, of, word);
         break;
-    case TAG_STR:
+    case LUAJIT_TAG_STR:
         put_string(v, of, value.object);
         break;
-    case TAG_THREAD:
+    case LUAJIT_TAG_THREAD:
         variable_set_object(of, VALUE_THREAD, "thread", value.object);
         break;
-    case TAG_FUNC:
+    case LUAJIT_TAG_FUNC:
         put_function(v, of, value.object);
         break;
-    case TAG_CDATA:
+    case LUAJIT_TAG_CDATA:
         put_cdata(v, of, value.object);
         break;
-    case TAG_TAB:
+    case LUAJIT_TAG_TAB:
         put_table(v, of, value.object);
         break;
-    case TAG_UDATA:
+    case LUAJIT_TAG_UDATA:
         put_userdata(v, of, value.object);
         break;
-    case TAG_INT:
+    case LUAJIT_TAG_INT:
         variable_set_integer(of, (int32_t)value.word);
         break;
-    case TAG_NUM:
-        variable_set_number(of, VALUE_NUMBER, number_of(word));
+    case LUAJIT_TAG_NUM:
+        variable_set_number(of, VALUE_NUMBER, luajit_slot_number(&value));
         break;
     default:
         variable_set_unknown(of, "no value of Lua");

@@ -41,14 +41,14 @@ bool luajit_state_check(const struct memory *m, const struct luajit_vm *vm, uint
 /* The main lua_State stands at the start of GG_State, right before g. Its size differs between
  * forks (it has grown at its end), and nothing in the blob tells it. So each size is tried, and the
  * lua_State's own fields are checked. */
-static bool check_main_state(const struct memory *m, const struct luajit_vm *vm,
-                             enum provenance *provenance)
+uint64_t luajit_main_thread(const struct memory *m, const struct luajit_vm *vm,
+                            enum provenance *provenance)
 {
     for (uint64_t size = (uint64_t)vm->layout->L_used; size <= STATE_MAX; size += 8) {
         if (luajit_state_check(m, vm, vm->g - size, provenance))
-            return true;
+            return vm->g - size;
     }
-    return false;
+    return 0;
 }
 
 bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
@@ -61,7 +61,7 @@ bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
         if (entries[i] - vm->blob >= vm->layout->blob_size)
             return false;
     }
-    return check_main_state(m, vm, provenance);
+    return luajit_main_thread(m, vm, provenance) != 0;
 }
 
 /* ---- the scan ------------------------------------------------------------------------------ */

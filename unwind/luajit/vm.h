@@ -34,6 +34,11 @@ int luajit_vms_find(const struct memory *m, const struct memory_range *ranges, s
 bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
                      enum provenance *provenance);
 
+/* Returns the main lua_State of a VM, whose `layout` and `g` are set; 0: there is none. Reads raise
+ * `provenance`. */
+uint64_t luajit_main_thread(const struct memory *m, const struct luajit_vm *vm,
+                            enum provenance *provenance);
+
 /* Get where the VM is that DISPATCH names, a register in the interpreter, usually in its helpers,
  * and in traces. Nothing says that it is one. Returns false when the register is not known. */
 bool luajit_vm_of_registers(const struct registers *r, const struct luajit_layout *layout,

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "census/census.h"
+
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *census_type_name(enum census_type type)
+{
+    static const char *const names[CENSUS_TYPES] = {"string",  "table", "function", "C function",
+                                                    "upvalue", "code",  "thread",   "userdata",
+                                                    "trace",   "cdata"};
+    return names[type];
+}
+
+void census_free(struct census *c)
+{
+    vec_free(&c->objects);
+    vec_free(&c->groups);
+    vec_free(&c->parents);
+    vec_free(&c->queue);
+    hash_table_free(&c->by_address);
+    hash_table_free(&c->by_text);
+    text_free(&c->texts);
+}
+
+/* ---- objects ------------------------------------------------------------------------------- */
+
+uint32_t census_find(const struct census *c, uint64_t address)
+{
+    return hash_table_find(&c->by_address, hash_u64(address), i,
+                           c->objects.at[i].address == address);
+}
+
+static int take_object(void *context, const struct census_object *o, struct error *err)
+{
+    struct census *c = context;
+    if (census_find(c, o->address) != CENSUS_NONE) /* a list that is a circle */
+        return error_set(err, ERROR_FORMAT, "the VM lists the object at 0x%llx twice",
+                         (unsigned long long)o->address);
+    if (o->size > c->most - c->all.bytes)
+        return error_set(err, ERROR_FORMAT,
+                         "the VM's objects say that they have more bytes than the process");
+    if (!vec_push(&c->objects, *o) ||
+        !hash_table_add(&c->by_address, hash_u64(o->address), c->objects.nr - 1))
+        return error_no_memory(err);
+    c->types[o->type].nr++;
+    c->types[o->type].bytes += o->size;
+    c->all.nr++;
+    c->all.bytes += o->size;
+    return 0;
+}
+
+int census_take(struct census *c, const struct census_heap *heap, void *of, uint64_t most,
+                struct error *err)
+{
+    c->most = most;
+    c->heap = heap;
+    c->of = of;
+    c->total = heap->total(of);
+    c->own = heap->own(of);
+    return heap->objects(of, take_object, c, err);
+}
+
+/* ---- groups -------------------------------------------------------------------------------- */
+
+static bool same_text(const struct census *c, const struct census_group *g, unsigned type,
+                      const struct text *t)
+{
+    return g->type == type && g->length == t->size &&
+           (!t->size || !memcmp(c->texts.at + g->text, t->at, t->size));
+}
+
+static bool add_to_group(struct census *c, uint32_t number, const struct text *t)
+{
+    const struct census_object *o = &c->objects.at[number];
+    const uint64_t hash = hash_combine(hash_bytes(t->size ? t->at : "", t->size), o->type);
+    const size_t groups = c->groups.nr;
+    uint32_t g = hash_table_intern(&c->by_text, hash, &c->groups, i,
+                                   same_text(c, &c->groups.at[i], o->type, t),
+                                   (struct census_group){.text = (uint32_t)c->texts.size,
+                                                         .length = (uint32_t)t->size,
+                                                         .type = o->type,
+                                                         .example = number});
+    if (g == HASH_TABLE_NONE || c->texts.size > UINT32_MAX - t->size)
+        return false;
+    struct census_group *group = &c->groups.at[g];
+    if (c->groups.nr > groups && t->size)
+        text_bytes(&c->texts, t->at, t->size);
+    group->nr++;
+    group->bytes += o->size;
+    if (o->size > c->objects.at[group->example].size)
+        group->example = number;
+    return !c->texts.failed;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct census_group *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->example < y->example ? -1 : x->example > y->example;
+}
+
+int census_group(struct census *c, struct error *err)
+{
+    struct text t = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < c->objects.nr; i++) {
+        const struct census_object *o = &c->objects.at[i];
+        t.size = 0;
+        /* Most VMs have each string once. */
+        if (o->type != CENSUS_STRING && o->type != CENSUS_UPVALUE)
+            c->heap->describe(c->of, o, &t);
+        ok = !t.failed && add_to_group(c, (uint32_t)i, &t);
+    }
+    text_free(&t);
+    if (!ok)
+        return error_no_memory(err);
+    if (c->groups.nr)
+        qsort(c->groups.at, c->groups.nr, sizeof(*c->groups.at), compare_groups);
+    hash_table_clear(&c->by_text); /* numbers have changed */
+    return 0;
+}
+
+/* ---- ways from the roots ------------------------------------------------------------------- */
+
+struct reach {
+    struct census *c;
+    uint32_t from;
+    bool failed;
+};
+
+static void take_reference(void *context, const struct census_reference *r)
+{
+    struct reach *to = context;
+    struct census *c = to->c;
+    uint32_t number = r->is_weak ? CENSUS_NONE : census_find(c, r->to);
+    if (number == CENSUS_NONE || c->parents.at[number].reached)
+        return;
+    struct census_parent *p = &c->parents.at[number];
+    *p = (struct census_parent){
+        .from = to->from, .link = r->link, .key = r->key, .reached = true, .number = r->number};
+    if (r->link == CENSUS_ROOT)
+        p->name = r->name;
+    else if (r->link == CENSUS_FIELD && r->key == CENSUS_KEY_STRING)
+        p->string = r->string;
+    c->reached.nr++;
+    c->reached.bytes += c->objects.at[number].size;
+    to->failed |= !vec_push(&c->queue, number);
+}
+
+int census_reach(struct census *c, struct error *err)
+{
+    struct reach r = {.c = c, .from = CENSUS_NONE};
+    if (!vec_reserve(&c->parents, c->objects.nr))
+        return error_no_memory(err);
+    c->parents.nr = c->objects.nr;
+    if (c->parents.nr)
+        memset(c->parents.at, 0, c->parents.nr * sizeof(*c->parents.at));
+    c->heap->roots(c->of, take_reference, &r);
+    for (size_t i = 0; i < c->queue.nr && !r.failed; i++) {
+        r.from = c->queue.at[i];
+        c->heap->references(c->of, &c->objects.at[r.from], take_reference, &r);
+    }
+    return r.failed ? error_no_memory(err) : 0;
+}
+
+/* ---- paths --------------------------------------------------------------------------------- */
+
+static bool is_name(const char *s, size_t size)
+{
+    static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+    if (!size || !memchr(first, s[0], sizeof(first) - 1))
+        return false;
+    for (size_t i = 1; i < size; i++) {
+        if (!memchr(first, s[i], sizeof(first) - 1) && (s[i] < '0' || s[i] > '9'))
+            return false;
+    }
+    return true;
+}
+
+static void put_field(const struct census *c, const struct census_parent *p, struct text *out)
+{
+    struct text name = {0};
+    if (p->key == CENSUS_KEY_INTEGER) {
+        text_printf(out, "[%lld]", (long long)p->number);
+    } else if (p->key != CENSUS_KEY_STRING ||
+               !c->heap->string(c->of, p->string, CENSUS_STRING_SHOWN, &name)) {
+        text_string(out, "[?]");
+    } else if (is_name(name.at, name.size)) {
+        text_char(out, '.');
+        text_bytes(out, name.at, name.size);
+    } else {
+        text_string(out, "[\"");
+        text_bytes(out, name.at, name.size);
+        text_string(out, "\"]");
+    }
+    text_free(&name);
+}
+
+static void put_step(const struct census *c, const struct census_parent *p, struct text *out)
+{
+    static const char *const links[] = {[CENSUS_KEY] = "<key>",
+                                        [CENSUS_METATABLE] = "<metatable>",
+                                        [CENSUS_ENVIRONMENT] = "<environment>",
+                                        [CENSUS_CODE] = "<code>",
+                                        [CENSUS_VALUE] = "",
+                                        [CENSUS_CONSTANT] = "<constant>"};
+    if (p->link == CENSUS_ROOT)
+        text_string(out, p->name);
+    else if (p->link == CENSUS_FIELD)
+        put_field(c, p, out);
+    else if (p->link == CENSUS_CLOSED)
+        text_printf(out, "<upvalue %lld>", (long long)p->number);
+    else if (p->link == CENSUS_SLOT)
+        text_printf(out, "<slot %lld>", (long long)p->number);
+    else
+        text_string(out, links[p->link]);
+}
+
+void census_path(const struct census *c, uint32_t object, struct text *out)
+{
+    enum { SHOWN = 16 }; /* steps at each end of a long way */
+    uint32_t last[SHOWN], first[SHOWN];
+    uint64_t nr = 0;
+    if (object >= c->parents.nr || !c->parents.at[object].reached)
+        return;
+    for (uint32_t at = object; at != CENSUS_NONE; at = c->parents.at[at].from, nr++) {
+        if (nr < SHOWN)
+            last[nr] = at;
+        first[nr % SHOWN] = at;
+    }
+    for (uint64_t i = 0; i < SHOWN && i < nr; i++)
+        put_step(c, &c->parents.at[first[(nr - 1 - i) % SHOWN]], out);
+    if (nr <= SHOWN)
+        return;
+    const uint64_t left = nr - SHOWN, end = left < SHOWN ? left : SHOWN;
+    if (left > SHOWN)
+        text_printf(out, " ... (%llu steps) ... ", (unsigned long long)(left - SHOWN));
+    for (uint64_t i = end; i > 0; i--)
+        put_step(c, &c->parents.at[last[i - 1]], out);
+}
