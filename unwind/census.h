@@ -120,6 +120,8 @@ struct census_heap {
      * class or the names of its fields in the order of the alphabet. Objects with the same text are
      * of one kind. Nothing: there is no more to say than its type. The bytes are the program's. */
     void (*describe)(void *heap, const struct census_object *o, struct text *out);
+    /* Append the name of a closure's upvalue; `number`: from 1. Returns false: it has no name. */
+    bool (*upvalue)(void *heap, uint64_t closure, unsigned number, struct text *out);
     /* Append a string's text, at most `max` bytes. Returns false: there is no string. */
     bool (*string)(void *heap, uint64_t address, size_t max, struct text *out);
 };

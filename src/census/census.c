@@ -200,6 +200,21 @@ static void put_field(const struct census *c, const struct census_parent *p, str
     text_free(&name);
 }
 
+/* A variable of a function: by its name, if the function has kept it, or by its number. */
+static void put_upvalue(const struct census *c, const struct census_parent *p, struct text *out)
+{
+    struct text name = {0};
+    const uint64_t closure = c->objects.at[p->from].address;
+    if (c->heap->upvalue(c->of, closure, (unsigned)p->number, &name)) {
+        text_string(out, "<upvalue ");
+        text_bytes(out, name.at, name.size);
+        text_char(out, '>');
+    } else {
+        text_printf(out, "<upvalue %lld>", (long long)p->number);
+    }
+    text_free(&name);
+}
+
 static void put_step(const struct census *c, const struct census_parent *p, struct text *out)
 {
     static const char *const links[] = {[CENSUS_KEY] = "<key>",
@@ -213,7 +228,7 @@ static void put_step(const struct census *c, const struct census_parent *p, stru
     else if (p->link == CENSUS_FIELD)
         put_field(c, p, out);
     else if (p->link == CENSUS_CLOSED)
-        text_printf(out, "<upvalue %lld>", (long long)p->number);
+        put_upvalue(c, p, out);
     else if (p->link == CENSUS_SLOT)
         text_printf(out, "<slot %lld>", (long long)p->number);
     else

@@ -72,7 +72,18 @@ static bool string(void *heap, uint64_t address, size_t max, struct text *out)
     return address != 0;
 }
 
-static const struct census_heap heap = {.total = total,
+/* The first upvalue of each closure has a name. */
+static bool upvalue(void *heap, uint64_t closure, unsigned number, struct text *out)
+{
+    (void)heap;
+    (void)closure;
+    if (number == 1)
+        text_string(out, "self");
+    return number == 1;
+}
+
+static const struct census_heap heap = {.upvalue = upvalue,
+                                        .total = total,
                                         .own = own,
                                         .objects = objects,
                                         .roots = roots,
@@ -121,6 +132,7 @@ static void test_ways(void **state)
         {.to = 77, .link = CENSUS_KEY}}; /* nothing is there */
     const struct census_reference of_2[] = {{.to = 4, .link = CENSUS_CLOSED, .number = 2},
                                             {.to = 1, .link = CENSUS_ENVIRONMENT}};
+    const struct census_reference of_4[] = {{.to = 6, .link = CENSUS_CLOSED, .number = 1}};
     const struct census_reference of_3[] = {
         {.to = 4, .link = CENSUS_FIELD, .key = CENSUS_KEY_INTEGER, .number = -8},
         {.to = 5, .link = CENSUS_METATABLE}};
@@ -137,9 +149,17 @@ static void test_ways(void **state)
     assert_path(&c, 3, "_G[\"two words\"]");
     assert_path(&c, 4, "_G.xxx<upvalue 2>"); /* the first of two ways that are equally short */
     assert_path(&c, 5, "_G[\"two words\"]<metatable>");
-    assert_path(&c, 6, "");
+    assert_path(&c, 6, ""); /* a weak reference is none */
     assert_int_equal(c.reached.nr, 5);
     assert_int_equal(c.reached.bytes, 150);
+    census_free(&c);
+
+    t.references[4] = of_4;
+    t.nr_references[4] = 1;
+    c = (struct census){0};
+    assert_int_equal(census_take(&c, &heap, &t, 1000, &err), 0);
+    assert_int_equal(census_reach(&c, &err), 0);
+    assert_path(&c, 6, "_G.xxx<upvalue 2><upvalue self>");
     census_free(&c);
 }
 

@@ -762,4 +762,5 @@ const struct census_heap lua_census = {.find = find,
                                        .roots = roots,
                                        .references = references,
                                        .describe = lua_heap_describe,
+                                       .upvalue = lua_heap_upvalue,
                                        .string = lua_heap_string};

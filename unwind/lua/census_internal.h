@@ -31,6 +31,7 @@ bool lua_heap_value(struct lua_heap *h, uint64_t address, struct lua_value *ret)
 
 /* See struct census_heap (census_text.c). */
 void lua_heap_describe(void *heap, const struct census_object *o, struct text *out);
+bool lua_heap_upvalue(void *heap, uint64_t closure, unsigned number, struct text *out);
 bool lua_heap_string(void *heap, uint64_t address, size_t max, struct text *out);
 
 #endif

@@ -61,6 +61,26 @@ static const char *site_of(struct lua_heap *h, uint64_t proto)
     return "";
 }
 
+bool lua_heap_upvalue(void *heap, uint64_t closure, unsigned number, struct text *out)
+{
+    enum { READS = 64 };
+    struct lua_heap *h = heap;
+    char buffer[LUA_NAME_SIZE];
+    struct lua_code c;
+    struct lua_asker a;
+    const uint8_t tag = lua_heap_byte(h, closure + LUA_OBJECT_TAG) & LUA_TAG_MASK;
+    if ((tag & TYPE_MASK) != LUA_TFUNCTION || !number)
+        return false;
+    lua_asker_begin(&a, h->r.m, h->r.layout, READS);
+    if (lua_code_read(&a, lua_heap_word(h, closure + h->f->closure.function), &c) <= 0)
+        return false;
+    const char *name = lua_code_upvalue(&a, &c, number - 1, buffer);
+    if (name)
+        text_string(out, name);
+    lua_code_free(&c);
+    return name != NULL;
+}
+
 /* ---- classes ------------------------------------------------------------------------------- */
 
 /* Returns the address of the name under which the registry has a metatable; 0: it has none. */

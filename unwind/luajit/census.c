@@ -248,19 +248,29 @@ static void find_ctypes(struct luajit_heap *h)
     }
 }
 
-/* Returns the size of a C type's values. A type of 16 or 24 bytes begins with its information and
- * its size; an attribute stands before its type (lj_ctype.h: ctype_raw, CTF_*). */
+/* A description begins with the information and the size, and ends with the name (CType). */
+bool luajit_heap_ctype(const struct luajit_heap *h, uint32_t id, struct luajit_ctype *ret)
+{
+    const size_t size = ctype_bytes(h->l);
+    uint8_t bytes[24];
+    if (id >= h->nr_ctypes || !read_bytes(h, h->ctypes + id * size, bytes, size))
+        return false;
+    *ret = (struct luajit_ctype){.info = load_u32(bytes, false),
+                                 .size = load_u32(bytes + 4, false),
+                                 .name = luajit_load_ref(h->l, bytes + size - h->l->ref_size)};
+    return true;
+}
+
+/* Returns the size of a C type's values. An attribute stands before its type (ctype_raw). */
 static uint64_t ctype_size(const struct luajit_heap *h, uint32_t id)
 {
     enum { ATTRIBUTES_MAX = 16, KIND_SHIFT = 28, KIND_ATTRIB = 8, KIND_HASSIZE = 5, ID = 0xffff };
-    for (unsigned i = 0; i < ATTRIBUTES_MAX && id < h->nr_ctypes; i++) {
-        uint32_t words[2];
-        if (!read_bytes(h, h->ctypes + id * ctype_bytes(h->l), words, sizeof(words)))
-            break;
-        const uint32_t kind = words[0] >> KIND_SHIFT;
+    struct luajit_ctype t;
+    for (unsigned i = 0; i < ATTRIBUTES_MAX && luajit_heap_ctype(h, id, &t); i++) {
+        const uint32_t kind = t.info >> KIND_SHIFT;
         if (kind != KIND_ATTRIB)
-            return kind <= KIND_HASSIZE ? words[1] : 8;
-        id = words[0] & ID;
+            return kind <= KIND_HASSIZE ? t.size : 8;
+        id = t.info & ID;
     }
     return 8;
 }
@@ -717,7 +727,8 @@ static uint64_t own(void *heap)
 static int begin(const struct memory *m, const struct runtime_vm *vm, void **ret, struct error *err)
 {
     const struct luajit_layout *l = vm->instance->layout;
-    if (!luajit_sizes_known(l) || l->gc_root == LUAJIT_UNKNOWN || l->gc_total == LUAJIT_UNKNOWN)
+    if (!luajit_sizes_known(l) || !luajit_tables_known(l) || l->gc_root == LUAJIT_UNKNOWN ||
+        l->gc_total == LUAJIT_UNKNOWN)
         return error_set(err, ERROR_FORMAT, "this LuaJIT's list of objects is not known");
     struct luajit_heap *h = calloc(1, sizeof(*h));
     if (!h)
@@ -755,4 +766,5 @@ const struct census_heap luajit_census = {.begin = begin,
                                           .roots = roots,
                                           .references = references,
                                           .describe = luajit_heap_describe,
+                                          .upvalue = luajit_heap_upvalue,
                                           .string = luajit_heap_string};

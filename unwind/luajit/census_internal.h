@@ -35,11 +35,19 @@ struct luajit_slot luajit_heap_field(const struct luajit_heap *h, const struct l
 bool luajit_heap_each(const struct luajit_heap *h, uint64_t address, uint64_t nr, size_t step,
                       bool (*take)(void *context, uint64_t index, const uint8_t *element),
                       void *context);
+/* A type of the FFI. */
+struct luajit_ctype {
+    uint32_t info, size;
+    uint64_t name; /* address of a string; 0: none */
+};
+/* Read a type's description. Returns false: there is none with this number. */
+bool luajit_heap_ctype(const struct luajit_heap *h, uint32_t id, struct luajit_ctype *ret);
 /* Read an object's head, with zeros for what is behind the end of readable memory. */
 bool luajit_heap_head(const struct luajit_heap *h, uint64_t address, uint8_t head[LUAJIT_HEAD]);
 
 /* See struct census_heap (census_text.c). */
 void luajit_heap_describe(void *heap, const struct census_object *o, struct text *out);
+bool luajit_heap_upvalue(void *heap, uint64_t closure, unsigned number, struct text *out);
 bool luajit_heap_string(void *heap, uint64_t address, size_t max, struct text *out);
 
 #endif

@@ -52,6 +52,25 @@ static const char *site_of(struct luajit_heap *h, uint64_t proto)
     return "";
 }
 
+bool luajit_heap_upvalue(void *heap, uint64_t closure, unsigned number, struct text *out)
+{
+    struct luajit_heap *h = heap;
+    uint8_t head[LUAJIT_HEAD];
+    char buffer[PROTO_NAME_MAX];
+    struct luajit_proto p;
+    if (!luajit_heap_head(h, closure, head) || head[h->l->gct] != LUAJIT_GCT_FUNC ||
+        head[h->l->func_ffid] || !number ||
+        !luajit_proto_read(h->m, h->l,
+                           luajit_load_ref(h->l, head + h->l->func_pc) - (uint64_t)h->l->proto_size,
+                           &p))
+        return false;
+    const char *name = luajit_proto_upvalue(&p, number - 1, buffer);
+    if (name)
+        text_string(out, name);
+    luajit_proto_free(&p);
+    return name != NULL;
+}
+
 static void describe_function(struct luajit_heap *h, const uint8_t *head, struct text *out)
 {
     const struct luajit_layout *l = h->l;
@@ -145,6 +164,75 @@ static void describe_table(struct luajit_heap *h, const uint8_t *head, struct te
     census_fields_put(&n.fields, luajit_heap_string, h, out);
 }
 
+/* ---- C types ------------------------------------------------------------------------------- */
+
+/* Kinds of types, in the upper four bits of their information; below them flags, and in the lower
+ * half the type that they are made of (lj_ctype.h). */
+enum { CT_NUM, CT_STRUCT, CT_PTR, CT_ARRAY, CT_VOID, CT_ENUM, CT_FUNC, CT_TYPEDEF, CT_ATTRIB };
+enum {
+    CTF_BOOL = 0x08000000,
+    CTF_FP = 0x04000000,
+    CTF_UNSIGNED = 0x00800000,
+    CTF_UNION = CTF_UNSIGNED
+};
+enum { CTYPE_DEPTH = 8, CTYPE_KIND_SHIFT = 28, CTYPE_ID = 0xffff };
+
+static bool name_of_ctype(struct luajit_heap *h, const struct luajit_ctype *t, struct text *out)
+{
+    return t->name && luajit_heap_string(h, t->name, NAME, out);
+}
+
+/* A structure without a name has that of its typedef. */
+static bool typedef_of(struct luajit_heap *h, uint32_t id, struct text *out)
+{
+    enum { SEARCHED_MAX = 1 << 16 };
+    struct luajit_ctype t;
+    for (uint32_t i = 1; i < h->nr_ctypes && i < SEARCHED_MAX && luajit_heap_ctype(h, i, &t); i++) {
+        if (t.info >> CTYPE_KIND_SHIFT == CT_TYPEDEF && (t.info & CTYPE_ID) == id)
+            return name_of_ctype(h, &t, out);
+    }
+    return false;
+}
+
+static void describe_number(const struct luajit_ctype *t, struct text *out)
+{
+    if (t->info & CTF_BOOL)
+        text_string(out, "bool");
+    else if (t->info & CTF_FP)
+        text_string(out, t->size == 4 ? "float" : "double");
+    else
+        text_printf(out, "%sint%u_t", t->info & CTF_UNSIGNED ? "u" : "", 8 * t->size);
+}
+
+static void describe_ctype(struct luajit_heap *h, uint32_t id, unsigned depth, struct text *out)
+{
+    struct luajit_ctype t;
+    if (!depth || !luajit_heap_ctype(h, id, &t)) {
+        text_printf(out, "C type %u", id);
+        return;
+    }
+    const uint32_t kind = t.info >> CTYPE_KIND_SHIFT, of = t.info & CTYPE_ID;
+    const char *const word = kind == CT_ENUM ? "enum" : t.info & CTF_UNION ? "union" : "struct";
+    if (kind == CT_NUM) {
+        describe_number(&t, out);
+    } else if (kind == CT_STRUCT || kind == CT_ENUM) {
+        struct text name = {0};
+        if (name_of_ctype(h, &t, &name))
+            text_printf(out, "%s ", word);
+        else if (!typedef_of(h, id, &name))
+            text_printf(&name, "%s %u", word, id);
+        text_bytes(out, name.at, name.size);
+        text_free(&name);
+    } else if (kind == CT_PTR || kind == CT_ARRAY) {
+        describe_ctype(h, of, depth - 1, out);
+        text_string(out, kind == CT_PTR ? " *" : "[]");
+    } else if (kind == CT_TYPEDEF || kind == CT_ATTRIB) {
+        describe_ctype(h, of, depth - 1, out);
+    } else {
+        text_string(out, kind == CT_FUNC ? "function" : "void");
+    }
+}
+
 /* ---- all ----------------------------------------------------------------------------------- */
 
 void luajit_heap_describe(void *heap, const struct census_object *o, struct text *out)
@@ -174,7 +262,7 @@ void luajit_heap_describe(void *heap, const struct census_object *o, struct text
         text_printf(out, "trace %u", load_u16(head + h->l->trace_traceno, false));
         break;
     case CENSUS_CDATA:
-        text_printf(out, "C type %u", load_u16(head + h->l->gct + 1, false));
+        describe_ctype(h, load_u16(head + h->l->gct + 1, false), CTYPE_DEPTH, out);
         break;
     default:
         break;

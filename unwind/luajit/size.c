@@ -13,19 +13,33 @@ static uint64_t aligned(uint64_t size)
     return (size + 7) & ~UINT64_C(7);
 }
 
-bool luajit_sizes_known(const struct luajit_layout *l)
+static bool in_head(const int32_t *offsets, size_t nr)
 {
-    const int32_t offsets[] = {
-        l->gct,           l->str_len,     l->proto_sizept,  l->func_ffid, l->func_nupvalues,
-        l->trace_snapmap, l->trace_mcode, l->trace_szmcode, l->proto_k,   l->proto_sizebc,
-        l->trace_snap,    l->tab_hmask,   l->tab_array,     l->upval_v};
-    for (size_t i = 0; i < sizeof(offsets) / sizeof(*offsets); i++) {
+    for (size_t i = 0; i < nr; i++) {
         if (offsets[i] < 0 || offsets[i] > LUAJIT_HEAD - 8)
             return false;
     }
-    return (l->ref_size == 4 || l->ref_size == 8) && l->func_upvalues > 0 && l->func_c > 0 &&
-           l->str_size > 0 && l->proto_size > 0 && l->tab_node >= l->ref_size &&
-           l->tab_node <= LUAJIT_HEAD - 8;
+    return true;
+}
+
+bool luajit_sizes_known(const struct luajit_layout *l)
+{
+    const int32_t offsets[] = {l->gct,          l->str_len,        l->proto_sizept,
+                               l->func_ffid,    l->func_nupvalues, l->trace_snapmap,
+                               l->trace_mcode,  l->trace_szmcode,  l->proto_k,
+                               l->proto_sizebc, l->trace_snap};
+    return in_head(offsets, sizeof(offsets) / sizeof(*offsets)) &&
+           (l->ref_size == 4 || l->ref_size == 8) && l->func_upvalues > 0 && l->func_c > 0 &&
+           l->str_size > 0 && l->proto_size > 0;
+}
+
+bool luajit_tables_known(const struct luajit_layout *l)
+{
+    const int32_t offsets[] = {l->gct,       l->tab_hmask, l->tab_array,
+                               l->tab_asize, l->tab_node,  l->tab_node - 3 * l->ref_size,
+                               l->upval_v};
+    return in_head(offsets, sizeof(offsets) / sizeof(*offsets)) &&
+           (l->ref_size == 4 || l->ref_size == 8);
 }
 
 uint64_t luajit_function_size(const struct luajit_layout *l, const uint8_t *head)

@@ -17,8 +17,10 @@ enum {
     LUAJIT_TRACE_MAX = 1 << 20, /* bytes of a trace; whatever claims to be larger is none */
 };
 
-/* Whether all fields that these functions use are in a head of LUAJIT_HEAD bytes. */
+/* Whether the fields that these functions use are known, and in a head of LUAJIT_HEAD bytes: those
+ * of strings, functions, prototypes and traces; those of tables, userdata and upvalues. */
 bool luajit_sizes_known(const struct luajit_layout *l);
+bool luajit_tables_known(const struct luajit_layout *l);
 
 /* `head`: the object's first LUAJIT_HEAD bytes, as far as the type has so many. They return 0 for a
  * malformed object. */

@@ -75,7 +75,7 @@ static void put_string(struct luajit_values *v, struct variable *of, uint64_t ob
 static bool read_table(struct luajit_values *v, uint64_t object, struct luajit_table *ret)
 {
     uint8_t head[LUAJIT_HEAD] = {0};
-    return luajit_sizes_known(v->layout) && has_type(v, object, LUAJIT_GCT_TAB) &&
+    return luajit_tables_known(v->layout) && has_type(v, object, LUAJIT_GCT_TAB) &&
            read_bytes(v, object, head, (size_t)v->layout->tab_hmask + sizeof(uint32_t)) &&
            luajit_table_of(v->layout, head, ret);
 }
