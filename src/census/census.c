@@ -194,7 +194,7 @@ static void put_field(const struct census *c, const struct census_parent *p, str
         text_bytes(out, name.at, name.size);
     } else {
         text_string(out, "[\"");
-        text_bytes(out, name.at, name.size);
+        text_escaped_bytes(out, name.at, name.size);
         text_string(out, "\"]");
     }
     text_free(&name);
@@ -207,7 +207,7 @@ static void put_upvalue(const struct census *c, const struct census_parent *p, s
     const uint64_t closure = c->objects.at[p->from].address;
     if (c->heap->upvalue(c->of, closure, (unsigned)p->number, &name)) {
         text_string(out, "<upvalue ");
-        text_bytes(out, name.at, name.size);
+        text_escaped_bytes(out, name.at, name.size);
         text_char(out, '>');
     } else {
         text_printf(out, "<upvalue %lld>", (long long)p->number);

@@ -63,8 +63,8 @@ void census_free(struct census *c);
 
 /* Returns the number of the object at an address; CENSUS_NONE: there is none. */
 uint32_t census_find(const struct census *c, uint64_t address);
-/* Append the way to an object, as the language writes it: _G.app.cache[3]. Bytes of names are the
- * program's. Nothing is appended for an object that is not reached. */
+/* Append the way to an object, as the language writes it: _G.app.cache[3]. Names are
+ * escaped as a terminal may see them. Nothing is appended for an object that is not reached. */
 void census_path(const struct census *c, uint32_t object, struct text *out);
 
 /* A type's name: "table"; for many: "tables". */

@@ -128,7 +128,7 @@ static void put_path(struct text *out, const struct census *c, uint32_t object)
     struct text path = {0};
     census_path(c, object, &path);
     if (path.size)
-        text_escaped_bytes(out, path.at, path.size);
+        text_bytes(out, path.at, path.size);
     else
         text_string(out, "(no way to it was found)");
     text_free(&path);
@@ -262,8 +262,10 @@ static void json_path(struct json *j, const struct census *c, uint32_t object)
 {
     struct text path = {0};
     census_path(c, object, &path);
-    if (path.size)
-        json_bytes(j, "path", path.at, path.size);
+    if (path.size) {
+        text_char(&path, 0);
+        json_key_string(j, "path", path.failed ? NULL : path.at);
+    }
     text_free(&path);
 }
 

@@ -60,14 +60,16 @@ static void describe(void *heap, const struct census_object *o, struct text *out
     text_string(out, o->type == CENSUS_TABLE ? "{a}" : "f.lua:1");
 }
 
-/* The string at address N is N times "x"; that at 99 is no name. */
+/* The string at address N is N times "x"; those at 98 and 99 are no names. */
 static bool string(void *heap, uint64_t address, size_t max, struct text *out)
 {
     (void)heap;
     (void)max;
     if (address == 99)
         text_string(out, "two words");
-    for (uint64_t i = 0; i < address && address != 99; i++)
+    if (address == 98)
+        text_string(out, "\x1b[1m\"");
+    for (uint64_t i = 0; i < address && address < 98; i++)
         text_char(out, 'x');
     return address != 0;
 }
@@ -163,6 +165,23 @@ static void test_ways(void **state)
     census_free(&c);
 }
 
+static void test_names_are_escaped(void **state)
+{
+    (void)state;
+    const struct census_reference of_1[] = {
+        {.to = 2, .link = CENSUS_FIELD, .key = CENSUS_KEY_STRING, .string = 98}};
+    struct toy t = {.listed = all,
+                    .references = {[1] = of_1},
+                    .nr_references = {[1] = 1},
+                    .root = {.to = 1, .link = CENSUS_ROOT, .name = "_G"}};
+    struct census c = {0};
+    struct error err = {0};
+    assert_int_equal(census_take(&c, &heap, &t, 1000, &err), 0);
+    assert_int_equal(census_reach(&c, &err), 0);
+    assert_path(&c, 2, "_G[\"\\x1b[1m\\\"\"]");
+    census_free(&c);
+}
+
 static void test_long_way(void **state)
 {
     (void)state;
@@ -226,9 +245,9 @@ static void test_fields(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums_and_kinds),
-                                       cmocka_unit_test(test_ways), cmocka_unit_test(test_long_way),
-                                       cmocka_unit_test(test_damaged_lists),
-                                       cmocka_unit_test(test_fields)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums_and_kinds),    cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_names_are_escaped), cmocka_unit_test(test_long_way),
+        cmocka_unit_test(test_damaged_lists),     cmocka_unit_test(test_fields)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
