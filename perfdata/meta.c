@@ -133,7 +133,8 @@ static void count_apply(struct perfdata *pd, const struct record *rec, unsigned 
 static void lost_samples_apply(struct perfdata *pd, const struct record *rec)
 {
     enum { DROPPED_BY_FILTER = 1 << 15 }; /* PERF_RECORD_MISC_LOST_SAMPLES_BPF */
-    const struct event *first = event_at(pd, 0), *e = NULL;
+    /* In a pipe, events may come later. */
+    const struct event *first = pd->nr_events ? event_at(pd, 0) : NULL, *e = NULL;
     if (rec->misc & DROPPED_BY_FILTER)
         return;
     if (first && first->id_back && rec->size >= RECORD_HEADER + 2 * sizeof(uint64_t))

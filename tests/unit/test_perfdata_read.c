@@ -581,6 +581,23 @@ static void test_a_pipe_without_events_may_end_in_a_round(void **state)
                      -1);
 }
 
+/* Samples may be lost before the first event is told. */
+static void test_a_pipe_may_begin_with_lost_samples(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t pipe_header[2];
+        struct perf_event_header head;
+        uint64_t lost;
+    } bytes = {{0x32454c4946524550, 16}, {PERF_RECORD_LOST_SAMPLES, 0, 16}, 5};
+    struct perfdata *pd;
+    struct error err;
+    assert_int_equal(perfdata_open_stream(pipe_with((const uint8_t *)&bytes, sizeof(bytes)), "pipe",
+                                          NULL, &pd, &err),
+                     -1);
+    assert_non_null(strstr(err.text, "event"));
+}
+
 static void write_file(const char *path, const void *bytes, size_t size)
 {
     FILE *out = fopen(path, "w");
@@ -916,6 +933,7 @@ int main(void)
         cmocka_unit_test(test_samples_are_the_same_read_or_mapped),
         cmocka_unit_test(test_file_form_in_a_pipe_is_refused),
         cmocka_unit_test(test_a_pipe_without_events_may_end_in_a_round),
+        cmocka_unit_test(test_a_pipe_may_begin_with_lost_samples),
         cmocka_unit_test(test_directory),
         cmocka_unit_test(test_unordered_and_raw),
         cmocka_unit_test(test_no_marks_many_records),
