@@ -19,9 +19,7 @@ void census_free(struct census *c)
     vec_free(&c->objects);
     vec_free(&c->groups);
     vec_free(&c->parents);
-    vec_free(&c->queue);
     hash_table_free(&c->by_address);
-    hash_table_free(&c->by_text);
     text_free(&c->texts);
 }
 
@@ -72,17 +70,18 @@ static bool same_text(const struct census *c, const struct census_group *g, unsi
            (!t->size || !memcmp(c->texts.at + g->text, t->at, t->size));
 }
 
-static bool add_to_group(struct census *c, uint32_t number, const struct text *t)
+static bool add_to_group(struct census *c, struct hash_table *by_text, uint32_t number,
+                         const struct text *t)
 {
     const struct census_object *o = &c->objects.at[number];
     const uint64_t hash = hash_combine(hash_bytes(t->size ? t->at : "", t->size), o->type);
     const size_t groups = c->groups.nr;
-    uint32_t g = hash_table_intern(&c->by_text, hash, &c->groups, i,
-                                   same_text(c, &c->groups.at[i], o->type, t),
-                                   (struct census_group){.text = (uint32_t)c->texts.size,
-                                                         .length = (uint32_t)t->size,
-                                                         .type = o->type,
-                                                         .example = number});
+    uint32_t g =
+        hash_table_intern(by_text, hash, &c->groups, i, same_text(c, &c->groups.at[i], o->type, t),
+                          (struct census_group){.text = (uint32_t)c->texts.size,
+                                                .length = (uint32_t)t->size,
+                                                .type = o->type,
+                                                .example = number});
     if (g == HASH_TABLE_NONE || c->texts.size > UINT32_MAX - t->size)
         return false;
     struct census_group *group = &c->groups.at[g];
@@ -106,21 +105,22 @@ static int compare_groups(const void *a, const void *b)
 int census_group(struct census *c, struct error *err)
 {
     struct text t = {0};
+    struct hash_table by_text = {0};
     bool ok = true;
     for (size_t i = 0; ok && i < c->objects.nr; i++) {
         const struct census_object *o = &c->objects.at[i];
+        if (o->type == CENSUS_STRING || o->type == CENSUS_UPVALUE)
+            continue;
         t.size = 0;
-        /* Most VMs have each string once. */
-        if (o->type != CENSUS_STRING && o->type != CENSUS_UPVALUE)
-            c->heap->describe(c->of, o, &t);
-        ok = !t.failed && add_to_group(c, (uint32_t)i, &t);
+        c->heap->describe(c->of, o, &t);
+        ok = !t.failed && add_to_group(c, &by_text, (uint32_t)i, &t);
     }
     text_free(&t);
+    hash_table_free(&by_text);
     if (!ok)
         return error_no_memory(err);
     if (c->groups.nr)
         qsort(c->groups.at, c->groups.nr, sizeof(*c->groups.at), compare_groups);
-    hash_table_clear(&c->by_text); /* numbers have changed */
     return 0;
 }
 
@@ -129,6 +129,7 @@ int census_group(struct census *c, struct error *err)
 struct reach {
     struct census *c;
     uint32_t from;
+    VEC(uint32_t) queue; /* objects that were reached, the nearest first */
     bool failed;
 };
 
@@ -148,7 +149,7 @@ static void take_reference(void *context, const struct census_reference *r)
         p->string = r->string;
     c->reached.nr++;
     c->reached.bytes += c->objects.at[number].size;
-    to->failed |= !vec_push(&c->queue, number);
+    to->failed |= !vec_push(&to->queue, number);
 }
 
 int census_reach(struct census *c, struct error *err)
@@ -160,10 +161,11 @@ int census_reach(struct census *c, struct error *err)
     if (c->parents.nr)
         memset(c->parents.at, 0, c->parents.nr * sizeof(*c->parents.at));
     c->heap->roots(c->of, take_reference, &r);
-    for (size_t i = 0; i < c->queue.nr && !r.failed; i++) {
-        r.from = c->queue.at[i];
+    for (size_t i = 0; i < r.queue.nr && !r.failed; i++) {
+        r.from = r.queue.at[i];
         c->heap->references(c->of, &c->objects.at[r.from], take_reference, &r);
     }
+    vec_free(&r.queue);
     return r.failed ? error_no_memory(err) : 0;
 }
 

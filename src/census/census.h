@@ -40,19 +40,17 @@ struct census {
         uint64_t nr, bytes;
     } types[CENSUS_TYPES], all, reached;
     uint64_t total; /* bytes that the VM says that it has allocated; 0: not known */
-    uint64_t most;
-    uint64_t own;                    /* of them, the VM's own tables */
-    VEC(struct census_group) groups; /* those with most bytes first */
-    struct hash_table by_text;
+    uint64_t own;   /* of them, the VM's own tables */
+    uint64_t most;  /* bytes that objects can have */
+    /* Of all types but strings and upvalues; those with most bytes first. */
+    VEC(struct census_group) groups;
     struct text texts;
     VEC(struct census_parent) parents; /* one for each object, after census_reach() */
-    VEC(uint32_t) queue;
 };
 
 /* List the objects of a VM. `c` is empty at first; `heap` and `of` stay the caller's, and must stay
  * valid. `most`: bytes of the process's memory, more than which its objects cannot have. Returns -1
- * when memory is out, or if the list is broken; what was listed is then counted.
- */
+ * when memory is out, or if the list is broken; what was listed is then counted. */
 int census_take(struct census *c, const struct census_heap *heap, void *of, uint64_t most,
                 struct error *err);
 /* Sum up by description. */
@@ -67,7 +65,7 @@ uint32_t census_find(const struct census *c, uint64_t address);
  * escaped as a terminal may see them. Nothing is appended for an object that is not reached. */
 void census_path(const struct census *c, uint32_t object, struct text *out);
 
-/* A type's name: "table"; for many: "tables". */
+/* A type's name: "table". */
 const char *census_type_name(enum census_type type);
 
 #endif

@@ -100,13 +100,12 @@ static int count_vm(struct heap *h, const struct memory *m, const struct runtime
     struct census c = {0};
     struct error broken = {0};
     void *of = NULL;
-    if (rt->census->begin(m, vm, &of, err)) {
-        h->not_one = *err;
-        return err->kind == ERROR_NO_MEMORY ? -1 : 0;
-    }
-    bool whole = !census_take(&c, rt->census, of, memory_size(h), &broken);
-    int failed = !whole && broken.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
-    if (!failed)
+    int failed = 0;
+    const bool begun = !rt->census->begin(m, vm, &of, &broken);
+    const bool whole = begun && !census_take(&c, rt->census, of, memory_size(h), &broken);
+    if (broken.kind == ERROR_NO_MEMORY)
+        failed = error_no_memory(err);
+    else if (begun)
         failed = census_reach(&c, err) || (!h->command->options.find && census_group(&c, err));
     const struct heap_vm out = {.runtime = rt->name,
                                 .address = vm->address,
@@ -119,9 +118,12 @@ static int count_vm(struct heap *h, const struct memory *m, const struct runtime
             text_char(&h->out, '\n');
         heap_put_text(&h->command->options, &out, &h->out);
     }
-    h->nr += !failed;
+    h->nr += begun && !failed;
     census_free(&c);
-    rt->census->end(of);
+    if (begun)
+        rt->census->end(of);
+    else
+        h->not_one = broken;
     return failed ? -1 : 0;
 }
 

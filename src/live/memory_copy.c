@@ -20,7 +20,7 @@ static int compare_ranges(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Make one range of those that touch. Returns how many bytes they have. */
+/* Make one range of those that touch. Returns false when memory is out. */
 static bool join_ranges(struct memory_copy *c, lua_scan_range_list *from)
 {
     c->ranges.nr = 0;
@@ -125,15 +125,7 @@ static bool read_copy(void *context, const struct memory_query *q, void *to,
     return bytes != NULL;
 }
 
-static const uint8_t *peek_copy(void *context, const struct memory_query *q,
-                                struct memory_answer *answer)
-{
-    (void)answer;
-    return find(context, q->address, q->size);
-}
-
 struct memory_layer memory_copy_layer(struct memory_copy *c)
 {
-    return (struct memory_layer){
-        .name = "copy", .read = read_copy, .peek = peek_copy, .context = c};
+    return (struct memory_layer){.name = "copy", .read = read_copy, .context = c};
 }

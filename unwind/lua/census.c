@@ -121,12 +121,9 @@ static uint64_t closure_size(struct lua_heap *h, uint64_t at, bool is_c)
 
 static uint64_t userdata_size(struct lua_heap *h, uint64_t at)
 {
-    enum { OLD_HEAD = 0x28, LENGTH_52 = 0x20, LENGTH_53 = 0x18, LENGTH = 0x10 };
-    enum { NR_VALUES = 0xa, HEAD = 0x20, HEAD_WITH_VALUES = 0x28, VALUE = 16 };
-    if (h->version <= 53)
-        return OLD_HEAD + lua_heap_word(h, at + (h->version == 53 ? LENGTH_53 : LENGTH_52));
-    const uint64_t values = half_word(h, at + NR_VALUES) & 0xffff;
-    return (values ? HEAD_WITH_VALUES + VALUE * values : HEAD) + lua_heap_word(h, at + LENGTH);
+    enum { LENGTH_52 = 0x20, LENGTH_53 = 0x18, LENGTH_54 = 0x10 };
+    const unsigned length = h->version <= 52 ? LENGTH_52 : h->version == 53 ? LENGTH_53 : LENGTH_54;
+    return lua_userdata_head(reader(h), at) + lua_heap_word(h, at + length);
 }
 
 static uint64_t upvalue_size(const struct lua_heap *h)

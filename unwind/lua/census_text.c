@@ -83,24 +83,6 @@ bool lua_heap_upvalue(void *heap, uint64_t closure, unsigned number, struct text
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-/* Returns the address of the name under which the registry has a metatable; 0: it has none. */
-static uint64_t registered(struct lua_heap *h, uint64_t metatable)
-{
-    struct lua_table t;
-    struct lua_table_walk w;
-    struct lua_value key, value;
-    if (!lua_table_read(reader(h), h->registry, &t))
-        return 0;
-    t.nr_array = 0;
-    lua_table_begin(&w, &t);
-    while (w.next < REGISTRY_NODES_MAX && lua_table_next(reader(h), &w, &key, &value)) {
-        if (lua_value_is_table(value) && value.bits == metatable &&
-            (key.tag & TYPE_MASK) == LUA_TSTRING)
-            return key.bits;
-    }
-    return 0;
-}
-
 /* Returns a metatable's __name, or its name in the registry; "": it has none. */
 static const char *class_of(struct lua_heap *h, uint64_t metatable)
 {
@@ -114,7 +96,7 @@ static const char *class_of(struct lua_heap *h, uint64_t metatable)
         (v.tag & TYPE_MASK) == LUA_TSTRING)
         at = v.bits;
     else if (h->names.classes.nr < CLASSES_MAX)
-        at = registered(h, metatable);
+        at = lua_table_name_of(reader(h), h->registry, metatable, REGISTRY_NODES_MAX);
     if (at)
         lua_heap_string(h, at, NAME, &name);
     text_char(&name, 0);

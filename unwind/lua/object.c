@@ -280,6 +280,18 @@ bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *re
            lua_proto_of(r->layout, address, bytes, ret);
 }
 
+/* ---- userdata ------------------------------------------------------------------------------ */
+
+uint64_t lua_userdata_head(struct lua_reader *r, uint64_t address)
+{
+    enum { NR_VALUES = 0xa, OLD_HEAD = 0x28, HEAD = 0x20, HEAD_WITH_VALUES = 0x28, VALUE = 16 };
+    uint8_t nr[2];
+    if (r->layout->version < 54 || !lua_read(r, address + NR_VALUES, nr, sizeof(nr)))
+        return OLD_HEAD;
+    uint64_t values = nr[0] | (uint64_t)nr[1] << 8;
+    return values ? HEAD_WITH_VALUES + VALUE * values : HEAD;
+}
+
 /* ---- strings ------------------------------------------------------------------------------- */
 
 enum { STRING_HEAD = 0x20, STRING_LENGTH_MAX = 1 << 30, SHORT_MAX = 40 };

@@ -162,6 +162,10 @@ bool lua_proto_read(struct lua_reader *r, uint64_t address, struct lua_proto *re
 bool lua_proto_of(const struct lua_layout *layout, uint64_t address, const uint8_t *bytes,
                   struct lua_proto *ret);
 
+/* Returns how many bytes of a userdata are before the program's own; those of user values among
+ * them, as far as they can be read. */
+uint64_t lua_userdata_head(struct lua_reader *r, uint64_t address);
+
 /* Read a string object's text, at most `size` bytes and a zero byte behind them. Returns its whole
  * length; SIZE_MAX: there is no string, or it is not recorded. */
 size_t lua_string_read(struct lua_reader *r, uint64_t address, char *to, size_t size);

@@ -209,3 +209,19 @@ bool lua_table_find(struct lua_reader *r, uint64_t table, const char *name, uint
             return true;
     return false;
 }
+
+uint64_t lua_table_name_of(struct lua_reader *r, uint64_t table, uint64_t of, uint32_t nodes_max)
+{
+    struct lua_table t;
+    struct lua_table_walk w;
+    struct lua_value key, value;
+    if (!lua_table_read(r, table, &t))
+        return 0;
+    t.nr_array = 0; /* names are in nodes */
+    lua_table_begin(&w, &t);
+    while (w.next < nodes_max && lua_table_next(r, &w, &key, &value)) {
+        if (lua_value_is_table(value) && value.bits == of && (key.tag & TYPE_MASK) == LUA_TSTRING)
+            return key.bits;
+    }
+    return 0;
+}

@@ -44,5 +44,8 @@ static inline bool lua_value_is_table(struct lua_value v)
 /* Find a field by name, among the first `nodes_max` places. Returns false if it is not there. */
 bool lua_table_find(struct lua_reader *r, uint64_t table, const char *name, uint32_t nodes_max,
                     struct lua_value *ret);
+/* Returns the address of the name (a string) under which a table has another table, among the first
+ * `nodes_max` places; 0: there is none. */
+uint64_t lua_table_name_of(struct lua_reader *r, uint64_t table, uint64_t of, uint32_t nodes_max);
 
 #endif

@@ -97,24 +97,14 @@ static bool registered_class(const struct lua_value_source *s, uint64_t metatabl
                              size_t *length)
 {
     const struct lua_fields *f = &reader(s)->layout->fields;
-    struct lua_table t;
-    struct lua_table_walk w;
-    struct lua_value key, value;
     uint8_t registry[16];
     if (!lua_read_moving(reader(s), s->from->global + f->global.registry, registry,
-                         sizeof(registry)) ||
-        !lua_table_read(reader(s), lua_value_of(f, registry).bits, &t))
+                         sizeof(registry)))
         return false;
-    t.nr_array = 0;
-    lua_table_begin(&w, &t);
-    while (w.next < REGISTRY_NODES_MAX && lua_table_next(reader(s), &w, &key, &value)) {
-        if (!lua_value_is_table(value) || value.bits != metatable ||
-            (key.tag & TYPE_MASK) != LUA_TSTRING)
-            continue;
-        *length = lua_string_read(reader(s), key.bits, to, CLASS_SIZE - 1);
-        return *length < CLASS_SIZE;
-    }
-    return false;
+    const uint64_t name =
+        lua_table_name_of(reader(s), lua_value_of(f, registry).bits, metatable, REGISTRY_NODES_MAX);
+    *length = name ? lua_string_read(reader(s), name, to, CLASS_SIZE - 1) : SIZE_MAX;
+    return *length < CLASS_SIZE;
 }
 
 /* Set the text to the class of an object: its metatable's __name, or the metatable's name in the
@@ -133,23 +123,13 @@ static void set_class(const struct lua_value_source *s, uint64_t metatable)
         variable_set_text(s->to, last(s), class, length);
 }
 
-/* The address that the program sees: behind the header. */
-static uint64_t userdata_block(const struct lua_value_source *s, uint64_t address)
-{
-    enum { NR_VALUES = 0xa, OLD_HEAD = 0x28, HEAD = 0x20, HEAD_WITH_VALUES = 0x28, VALUE = 16 };
-    uint8_t nr[2];
-    if (reader(s)->layout->version < 54 ||
-        !lua_read(reader(s), address + NR_VALUES, nr, sizeof(nr)))
-        return address + OLD_HEAD;
-    uint64_t values = nr[0] | (uint64_t)nr[1] << 8;
-    return address + (values ? HEAD_WITH_VALUES + VALUE * values : HEAD);
-}
-
 static void set_userdata(const struct lua_value_source *s, struct lua_value v)
 {
     uint64_t metatable = 0;
     const uint16_t at = reader(s)->layout->fields.userdata_metatable;
-    variable_set_object(last(s), VALUE_USERDATA, "userdata", userdata_block(s, v.bits));
+    /* The address that the program sees is behind the head. */
+    variable_set_object(last(s), VALUE_USERDATA, "userdata",
+                        v.bits + lua_userdata_head(reader(s), v.bits));
     if (lua_read_moving(reader(s), v.bits + at, &metatable, sizeof(metatable)))
         set_class(s, metatable);
 }

@@ -261,18 +261,19 @@ bool luajit_heap_ctype(const struct luajit_heap *h, uint32_t id, struct luajit_c
     return true;
 }
 
-/* Returns the size of a C type's values. An attribute stands before its type (ctype_raw). */
+/* Returns the size of a C type's values. An attribute stands before its type (ctype_raw); kinds
+ * behind enums have no size of their own (ctype_hassize). */
 static uint64_t ctype_size(const struct luajit_heap *h, uint32_t id)
 {
-    enum { ATTRIBUTES_MAX = 16, KIND_SHIFT = 28, KIND_ATTRIB = 8, KIND_HASSIZE = 5, ID = 0xffff };
+    enum { ATTRIBUTES_MAX = 16, POINTER = 8 };
     struct luajit_ctype t;
     for (unsigned i = 0; i < ATTRIBUTES_MAX && luajit_heap_ctype(h, id, &t); i++) {
-        const uint32_t kind = t.info >> KIND_SHIFT;
-        if (kind != KIND_ATTRIB)
-            return kind <= KIND_HASSIZE ? t.size : 8;
-        id = t.info & ID;
+        const uint32_t kind = t.info >> CTYPE_KIND_SHIFT;
+        if (kind != CT_ATTRIB)
+            return kind <= CT_ENUM ? t.size : POINTER;
+        id = t.info & CTYPE_ID;
     }
-    return 8;
+    return POINTER;
 }
 
 /* A cdata of variable size has words before its head: how far its block begins before it, how much
@@ -283,8 +284,7 @@ static uint64_t cdata_size(const struct luajit_heap *h, uint64_t address, const 
     const struct luajit_layout *l = h->l;
     uint8_t before[8];
     if (!(head[l->gct - 1] & VARIABLE))
-        return (((uint64_t)l->gct + 3 + 7) & ~UINT64_C(7)) +
-               ctype_size(h, load_u16(head + l->gct + 1, false));
+        return luajit_cdata_data(l) + ctype_size(h, load_u16(head + l->gct + 1, false));
     if (!read_bytes(h, address - sizeof(before), before, sizeof(before)))
         return 0;
     return load_u16(before + 2, false) + (uint64_t)load_u32(before + 4, false);

@@ -35,6 +35,10 @@ struct luajit_slot luajit_heap_field(const struct luajit_heap *h, const struct l
 bool luajit_heap_each(const struct luajit_heap *h, uint64_t address, uint64_t nr, size_t step,
                       bool (*take)(void *context, uint64_t index, const uint8_t *element),
                       void *context);
+/* Kinds of types, in the upper four bits of their information; below them flags, and in the lower
+ * half the type that they are made of (lj_ctype.h). */
+enum { CT_NUM, CT_STRUCT, CT_PTR, CT_ARRAY, CT_VOID, CT_ENUM, CT_FUNC, CT_TYPEDEF, CT_ATTRIB };
+enum { CTYPE_KIND_SHIFT = 28, CTYPE_ID = 0xffff };
 /* A type of the FFI. */
 struct luajit_ctype {
     uint32_t info, size;

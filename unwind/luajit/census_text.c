@@ -166,16 +166,13 @@ static void describe_table(struct luajit_heap *h, const uint8_t *head, struct te
 
 /* ---- C types ------------------------------------------------------------------------------- */
 
-/* Kinds of types, in the upper four bits of their information; below them flags, and in the lower
- * half the type that they are made of (lj_ctype.h). */
-enum { CT_NUM, CT_STRUCT, CT_PTR, CT_ARRAY, CT_VOID, CT_ENUM, CT_FUNC, CT_TYPEDEF, CT_ATTRIB };
 enum {
     CTF_BOOL = 0x08000000,
     CTF_FP = 0x04000000,
     CTF_UNSIGNED = 0x00800000,
     CTF_UNION = CTF_UNSIGNED
 };
-enum { CTYPE_DEPTH = 8, CTYPE_KIND_SHIFT = 28, CTYPE_ID = 0xffff };
+enum { CTYPE_DEPTH = 8 };
 
 static bool name_of_ctype(struct luajit_heap *h, const struct luajit_ctype *t, struct text *out)
 {

@@ -118,15 +118,26 @@ bool luajit_table_of(const struct luajit_layout *l, const uint8_t *head, struct 
 }
 
 /* Tables and userdata have their metatables at the same offset. Behind it there are 4 bytes in a
- * userdata, then its own data; before it its length, and before that its environment. */
-struct luajit_userdata luajit_userdata_of(const struct luajit_layout *l, const uint8_t *head)
+ * userdata, then its own data. */
+uint64_t luajit_userdata_data(const struct luajit_layout *l)
 {
     enum { MORE = 4 };
+    return aligned((uint64_t)l->tab_node + MORE);
+}
+
+/* The number of the type follows the object's type. */
+uint64_t luajit_cdata_data(const struct luajit_layout *l)
+{
+    return aligned((uint64_t)l->gct + 1 + sizeof(uint16_t));
+}
+
+/* Before the metatable there is the length, and before that the environment. */
+struct luajit_userdata luajit_userdata_of(const struct luajit_layout *l, const uint8_t *head)
+{
     const int32_t metatable = l->tab_node - l->ref_size;
     const int32_t length = metatable - l->ref_size, environment = length - l->ref_size;
-    return (struct luajit_userdata){
-        .metatable = ref(l, head, metatable),
-        .environment = ref(l, head, environment),
-        .size = aligned((uint64_t)metatable + (uint64_t)l->ref_size + MORE) +
-                load_u32(head + length, false)};
+    return (struct luajit_userdata){.metatable = ref(l, head, metatable),
+                                    .environment = ref(l, head, environment),
+                                    .size =
+                                        luajit_userdata_data(l) + load_u32(head + length, false)};
 }

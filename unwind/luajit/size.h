@@ -54,6 +54,10 @@ struct luajit_table {
 /* Returns false for a malformed one. */
 bool luajit_table_of(const struct luajit_layout *l, const uint8_t *head, struct luajit_table *ret);
 
+/* Where a userdata's own data begins, and a cdata's value: offsets. */
+uint64_t luajit_userdata_data(const struct luajit_layout *l);
+uint64_t luajit_cdata_data(const struct luajit_layout *l);
+
 /* A userdata. */
 struct luajit_userdata {
     uint64_t metatable, environment, size;

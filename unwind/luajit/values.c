@@ -261,14 +261,12 @@ static void put_function(struct luajit_values *v, struct variable *of, uint64_t 
 
 static void put_userdata(struct luajit_values *v, struct variable *of, uint64_t object)
 {
-    /* Tables and userdata have their metatables at the same offset. Behind it there are 4 bytes in
-     * a userdata, then its own data, whose address is what Lua shows. */
-    enum { MORE = 4, ALIGN = 8 };
+    /* Tables and userdata have their metatables at the same offset. The address of its own data is
+     * what Lua shows. */
     const struct luajit_layout *l = v->layout;
     const uint64_t at = (uint64_t)(l->tab_node - l->ref_size);
-    const uint64_t data = (at + (uint64_t)l->ref_size + MORE + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
     uint64_t metatable;
-    variable_set_object(of, VALUE_USERDATA, "userdata", object + data);
+    variable_set_object(of, VALUE_USERDATA, "userdata", object + luajit_userdata_data(l));
     if (has_type(v, object, LUAJIT_GCT_UDATA) && read_ref(v, object + at, &metatable))
         put_class(v, of, metatable);
 }
@@ -277,9 +275,8 @@ static void put_userdata(struct luajit_values *v, struct variable *of, uint64_t 
  * the same in every version (lj_ctype.h). */
 static void put_cdata(struct luajit_values *v, struct variable *of, uint64_t object)
 {
-    enum { CTID_INT64 = 11, CTID_UINT64 = 12, ALIGN = 8 };
+    enum { CTID_INT64 = 11, CTID_UINT64 = 12 };
     const struct luajit_layout *l = v->layout;
-    const uint64_t payload = ((uint64_t)l->gct + 3 + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
     uint16_t id;
     uint64_t value;
     char text[64];
@@ -288,7 +285,7 @@ static void put_cdata(struct luajit_values *v, struct variable *of, uint64_t obj
         return;
     snprintf(text, sizeof(text), "C type %u", id);
     if ((id == CTID_INT64 || id == CTID_UINT64) &&
-        read_bytes(v, object + payload, &value, sizeof(value)))
+        read_bytes(v, object + luajit_cdata_data(l), &value, sizeof(value)))
         snprintf(text, sizeof(text), id == CTID_INT64 ? "%lldLL" : "%lluULL",
                  (unsigned long long)value);
     variable_set_text(v->out, of, text, strlen(text));
