@@ -259,7 +259,7 @@ static int parse_letters(struct parser *p, char *letters, struct error *err)
 static int take_argument(const struct parser *p, char *text, struct error *err)
 {
     if (p->set->arguments == ARGUMENTS_TAKEN)
-        return p->set->argument(p->targets[0], text, err);
+        return p->set->argument(p->targets[p->set->argument_target], text, err);
     return error_set(err, ERROR_FORMAT, "unexpected argument `%.100s'", text);
 }
 
@@ -273,6 +273,8 @@ static int parse_words(struct parser *p, struct error *err)
         if (!is_option && p->set->arguments == ARGUMENTS_COMMAND)
             return 0;
         p->at++;
+        if (is_end && p->set->command_follows)
+            return 0;
         if (is_end)
             options = false;
         else if ((!is_option       ? take_argument(p, word, err)

@@ -140,7 +140,9 @@ struct option_set {
     const char *closing; /* text at the end of --help; NULL: none */
     struct option_section sections[OPTION_SECTIONS]; /* up to one without rows */
     enum option_arguments arguments;
-    /* ARGUMENTS_TAKEN: take one argument; `target` is the one with index 0. */
+    bool command_follows; /* ARGUMENTS_TAKEN: -- ends all arguments, and a command begins */
+    /* ARGUMENTS_TAKEN: take one argument; `target` is the one with this index. */
+    unsigned argument_target;
     int (*argument)(void *target, char *text, struct error *err);
     /* Completes arguments: a name as in a row's `argument`; NULL: nothing. */
     const char *argument_name;
@@ -154,7 +156,7 @@ struct option_set {
 
 struct options_parsed {
     bool help; /* --help was given, and parsing ended there */
-    int first; /* ARGUMENTS_COMMAND: index in argv of the command; argc: there is none */
+    int first; /* index in argv of the command that follows; argc: there is none */
     const struct option_row *rows[2]; /* after an error: rows that it is about; NULL: none */
 };
 

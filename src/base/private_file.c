@@ -51,6 +51,22 @@ static int take_over(int fd)
     return fchmod(fd, MODE) < 0 || ftruncate(fd, 0) < 0 ? errno : 0;
 }
 
+FILE *callers_file_create(const char *path)
+{
+    enum { ANYBODY = 0666 };
+    uid_t user;
+    gid_t group;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC, ANYBODY);
+    if (fd < 0)
+        return errno == EEXIST ? fopen(path, "we") : NULL;
+    if (caller_of_sudo(&user, &group))
+        (void)!fchown(fd, user, group);
+    FILE *file = fdopen(fd, "w");
+    if (!file)
+        close(fd);
+    return file;
+}
+
 int private_file_create(const char *path)
 {
     uid_t user;

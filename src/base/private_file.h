@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Files for recordings: copies of stacks may hold any secret of the programs that were watched. */
+/* Files that the program writes, and to whom they belong. Recordings are private: copies of stacks
+ * may hold any secret of the programs that were watched. */
 #ifndef BASE_PRIVATE_FILE_H
 #define BASE_PRIVATE_FILE_H
+
+#include <stdio.h>
 
 /* Open a file for writing, empty, that nobody but its owner can read. A new file belongs to the
  * caller: under sudo to the user who called it. A regular file that is there must be the caller's
@@ -9,5 +12,9 @@
  * descriptor that the caller closes; -1: errno says why (EPERM: the file belongs to another user).
  */
 int private_file_create(const char *path);
+
+/* Open a file for writing, empty, as fopen(path, "w") does. A new file belongs to the caller, as
+ * above; who may read it is as usual (umask). NULL: errno says why. */
+FILE *callers_file_create(const char *path);
 
 #endif

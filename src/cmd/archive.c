@@ -24,11 +24,13 @@ static const struct option_row rows[] = {
 
 const struct option_set archive_command_line = {
     .name = "ljperf archive",
-    .usage = "[options]",
+    .usage = "[options] [FILE]",
     .about = "Writes the programs, libraries, debug files, kernel symbols, jitdumps and perf maps\n"
              "that a recording needs into one tar. On the other machine:\n"
-             "  mkdir DIR && tar -C DIR -xf perf.data.tar.zst && ljperf report --symfs DIR\n",
+             "  mkdir DIR && tar -C DIR -xf perf.data.tar.zst && ljperf report --symfs DIR\n"
+             "or, if the recording is in it, too (--all): ljperf report perf.data.tar.zst\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
+    COMMON_ARGUMENT,
 };
 
 static const char *base_name(const char *path)
@@ -110,7 +112,9 @@ int cmd_archive(int argc, char **argv)
     int status = common_parse(&common, &archive_command_line, &c, argc, argv);
     if (status >= 0)
         goto out;
-    const char *input = common.replay.input ? common.replay.input : "perf.data";
+    const char *input = common.named          ? common.named
+                        : common.replay.input ? common.replay.input
+                                              : "perf.data";
     if (!c.output)
         c.output = made = default_output(input);
     else if (strcmp(c.output, "-") == 0)

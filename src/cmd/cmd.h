@@ -17,6 +17,10 @@ enum { EXIT_BAD_INPUT = 1, EXIT_BAD_USAGE = 2 };
  * command's exit status. */
 int end_like(int status, int by);
 
+/* Record for a command that reads the recording itself: as cmd_record(), but the closing lines name
+ * the file only if it is `kept`. quiet: print only errors. */
+int record_for_command(int argc, char **argv, bool kept, bool quiet);
+
 int cmd_script(int argc, char **argv);
 int cmd_fold(int argc, char **argv);
 int cmd_diff(int argc, char **argv);

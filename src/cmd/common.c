@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Options, messages and the summary that all commands that read a recording share. */
 #include "cmd/common.h"
+#include "base/private_file.h"
 #include "base/heap.h"
 #include "output/output.h"
 
@@ -64,6 +65,14 @@ void common_free(struct common *c)
     vec_free(&c->jitdumps);
     vec_free(&c->snapshots);
     free(c->weight);
+    unpacked_free(c->unpacked);
+    record_first_free(&c->first);
+}
+
+int common_end(struct common *c, int status)
+{
+    common_free(c);
+    return record_first_status(&c->first, status);
 }
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -282,6 +291,34 @@ static void say_fifo(const char *input)
                 input);
 }
 
+int common_take_input(void *target, char *text, struct error *err)
+{
+    struct common *c = target;
+    if (c->replay.input)
+        return error_set(err, ERROR_FORMAT, "one recording at a time: %.100s and %.100s",
+                         c->replay.input, text);
+    c->replay.input = text;
+    return 0;
+}
+
+int common_record_first(struct common *c, const struct option_set *set, const char *output)
+{
+    struct record_first *f = &c->first;
+    struct error err = {0};
+    if (!record_first_is_wanted(f))
+        return -1;
+    if (c->replay.input)
+        error_set(&err, ERROR_FORMAT, "a recording is read (%.100s) or made first, not both",
+                  c->replay.input);
+    else if (!f->pids && !f->all_cpus && !f->command)
+        error_set(&err, ERROR_FORMAT,
+                  "nothing to record is named: give -p PID, -a, or -- and a command");
+    if (err.kind != ERROR_NONE)
+        return command_line_error(set, NULL, &err);
+    bool apart = !output && !isatty(STDOUT_FILENO);
+    return record_first(f, c->replay.wall, c->quiet, apart, &c->replay.input);
+}
+
 int common_take_pid(void *target, const struct option_value *v, struct error *err)
 {
     if (!*v->text || strspn(v->text, "0123456789") != strlen(v->text))
@@ -300,11 +337,55 @@ int common_take_process(void *target, char *text, struct error *err)
     return 0;
 }
 
+int common_unpack(struct common *c, struct error *err)
+{
+    struct replay_options *o = &c->replay;
+    if (!o->input || strcmp(o->input, "-") == 0)
+        return 0;
+    if (unpack(o->input, &c->unpacked, err) < 0)
+        return -1;
+    if (!c->unpacked)
+        return 0;
+    c->named = o->input;
+    o->input = unpacked_recording(c->unpacked);
+    if (!o->dso.symfs)
+        o->dso.symfs = o->session.symfs = unpacked_root(c->unpacked);
+    return 0;
+}
+
+/* A file that an option names and that is not there would be missed only by missing names. */
+static int check_named(const struct common *c, struct error *err)
+{
+    const struct dso_options *o = &c->replay.dso;
+    const struct {
+        const char *option, *path;
+        bool is_folder;
+    } named[] = {{"--symfs", o->symfs, true},
+                 /* below --symfs, it may be there only */
+                 {"--debug-dir", o->symfs ? NULL : o->debug_dir, true},
+                 {"-k", o->vmlinux, false},
+                 {"--kallsyms", o->kallsyms, false}};
+    for (size_t i = 0; i < sizeof(named) / sizeof(*named); i++) {
+        struct stat st;
+        const char *path = named[i].path;
+        if (!path)
+            continue;
+        if (stat(path, &st) < 0 || (!named[i].is_folder && access(path, R_OK) < 0))
+            return error_system(err, errno, "%s %s", named[i].option, path);
+        if (named[i].is_folder && !S_ISDIR(st.st_mode))
+            return error_system(err, ENOTDIR, "%s %s", named[i].option, path);
+    }
+    return 0;
+}
+
 int common_parse(struct common *c, const struct option_set *set, void *own, int argc, char **argv)
 {
     struct replay_options *o = &c->replay;
     struct options_parsed parsed;
-    int status = command_line_parse(set, (void *const[]){own, c}, argc, argv, &parsed);
+    struct error err = {0};
+    int status = command_line_parse(set, (void *const[]){own, c, &c->first}, argc, argv, &parsed);
+    if (parsed.first < argc)
+        c->first.command = argv + parsed.first;
     o->session.symfs = o->dso.symfs;
     o->session.force = o->dso.force;
     o->session.jitdumps = c->jitdumps.at;
@@ -315,13 +396,18 @@ int common_parse(struct common *c, const struct option_set *set, void *own, int 
         o->progress = NULL;
     else if (status < 0)
         say_fifo(o->input);
+    if (status < 0 && (check_named(c, &err) < 0 || common_unpack(c, &err) < 0)) {
+        fprintf(stderr, "%s: %s\n", set->name, err.text);
+        status = EXIT_BAD_INPUT;
+    }
     return status;
 }
 
 /* ---- after the run ------------------------------------------------------------------------- */
 
-static void say_loss(const struct perfdata_loss *loss)
+static void say_loss(const struct perfdata *pd)
 {
+    const struct perfdata_loss *loss = perfdata_loss(pd);
     if (loss->damage.kind != ERROR_NONE)
         fprintf(stderr, "ljperf: %s; everything before it is shown\n", loss->damage.text);
     if (loss->bytes_unread)
@@ -333,24 +419,27 @@ static void say_loss(const struct perfdata_loss *loss)
         fprintf(stderr, "ljperf: %" PRIu64 " samples belong to no event of the file\n",
                 loss->samples_no_event);
     struct text lost = {0};
-    if (loss_put(&lost, loss))
-        fprintf(stderr,
-                "ljperf: %.*s were lost while recording; record with a larger buffer (-m 16M) or a "
-                "lower -F\n",
-                (int)lost.size, lost.at);
+    if (loss_put(&lost, loss)) {
+        text_string(&lost, " were lost while recording; ");
+        loss_put_cure(&lost, pd);
+        fprintf(stderr, "ljperf: %.*s\n", (int)lost.size, lost.at);
+    }
     text_free(&lost);
 }
 
 /* A few vmstacks are lost at the start and end of a recording; many unused ones mean that a ring
  * was full. */
-static void say_copies(const struct replay_stats *st)
+static void say_copies(const struct perfdata *pd, const struct replay_stats *st)
 {
-    if (100 * st->copies_unused > st->copies)
-        fprintf(stderr,
-                "ljperf: %" PRIu64 " of %" PRIu64
-                " vmstacks belong to no sample, because samples were lost while recording; record "
-                "with a larger buffer (-m 16M) or a lower -F\n",
-                st->copies_unused, st->copies);
+    struct text cure = {0};
+    if (100 * st->copies_unused <= st->copies)
+        return;
+    loss_put_cure(&cure, pd);
+    fprintf(stderr,
+            "ljperf: %" PRIu64 " of %" PRIu64
+            " vmstacks belong to no sample, because samples were lost while recording; %.*s\n",
+            st->copies_unused, st->copies, (int)cure.size, cure.at ? cure.at : "");
+    text_free(&cure);
 }
 
 static void say_readings(const struct replay_stats *st)
@@ -383,7 +472,7 @@ static void say_untold(const struct replay_stats *st)
                 st->js_untold, advice);
 }
 
-static void say_stacks(const struct replay_stats *st, const char *input)
+static void say_stacks(const struct common *c, const struct replay_stats *st, const char *input)
 {
     uint64_t complete = st->ends[STACK_COMPLETE];
     if (!st->user)
@@ -407,7 +496,10 @@ static void say_stacks(const struct replay_stats *st, const char *input)
     if (st->guessed)
         fprintf(stderr, ", %" PRIu64 " with guessed frames", st->guessed);
     if (complete != st->user)
-        fprintf(stderr, "; ljperf doctor -i %s says why", input);
+        fprintf(stderr,
+                c->first.folder ? "; with --save FILE, ljperf doctor -i FILE says why"
+                                : "; ljperf doctor -i %s says why",
+                c->named ? c->named : input);
     fputc('\n', stderr);
 }
 
@@ -452,6 +544,29 @@ static void say_machine(const char *machine, uint64_t samples)
     text_free(&name);
 }
 
+/* Nothing to show has a reason, which is not to be guessed from an empty page. */
+static void say_empty(const struct replay *r, const struct replay_stats *st)
+{
+    const struct perfdata *pd = replay_perfdata(r);
+    bool clock = false;
+    if (st->passed || st->bad || st->weightless)
+        return;
+    if (st->samples) {
+        fprintf(stderr, "ljperf: none of %" PRIu64 " samples passes the filters\n", st->samples);
+        return;
+    }
+    for (size_t i = 0; i < perfdata_nr_events(pd); i++) {
+        const struct perf_event_attr *a = &perfdata_event(pd, i)->attr;
+        clock |= a->type == PERF_TYPE_HARDWARE ||
+                 (a->type == PERF_TYPE_SOFTWARE &&
+                  (a->config == PERF_COUNT_SW_CPU_CLOCK || a->config == PERF_COUNT_SW_TASK_CLOCK));
+    }
+    fprintf(stderr, "ljperf: the recording has no samples: %s\n",
+            clock ? "what was recorded hardly ran on a processor in that time; record for longer, "
+                    "its children, too, or what it waits for (--off-cpu)"
+                  : "its events did not happen in that time");
+}
+
 void common_summary(const struct common *c, struct replay *r)
 {
     const struct replay_stats *st = replay_stats(r);
@@ -461,7 +576,7 @@ void common_summary(const struct common *c, struct replay *r)
         fprintf(stderr, "ljperf: %s\n", warning);
     for (size_t i = 0; (warning = replay_warning(r, i)); i++)
         fprintf(stderr, "ljperf: %s\n", warning);
-    say_loss(perfdata_loss(replay_perfdata(r)));
+    say_loss(replay_perfdata(r));
     if (st->bad)
         fprintf(stderr, "ljperf: %" PRIu64 " malformed samples were skipped\n", st->bad);
     if (st->unsupported_abi)
@@ -471,10 +586,11 @@ void common_summary(const struct common *c, struct replay *r)
         say_machine(perfdata_arch(replay_perfdata(r)), st->unsupported_machine);
     say_weightless(r, st);
     if (!c->quiet) {
-        say_copies(st);
+        say_empty(r, st);
+        say_copies(replay_perfdata(r), st);
         say_readings(st);
         say_untold(st);
-        say_stacks(st, perfdata_path(replay_perfdata(r)));
+        say_stacks(c, st, perfdata_path(replay_perfdata(r)));
     }
 }
 
@@ -609,7 +725,7 @@ int common_put_header(const struct replay *r, struct text *out, struct error *er
 int common_write(const char *path, struct text *out, struct error *err)
 {
     bool closed = false;
-    FILE *file = path ? fopen(path, "w") : NULL;
+    FILE *file = path ? callers_file_create(path) : NULL;
     if (path && !file)
         return error_system(err, errno, "%s: cannot write", path);
     int failed = text_write(out, file ? fileno(file) : STDOUT_FILENO, &closed, err);

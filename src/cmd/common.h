@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "cmd/cmd.h"
 #include "cmd/command_line.h"
+#include "cmd/record_first.h"
+#include "cmd/unpack.h"
 #include "base/text.h"
 #include "replay/replay.h"
 #include "stacks/profile.h"
@@ -18,6 +20,9 @@ struct common {
     struct replay_options replay;
     name_list jitdumps, snapshots;
     char *weight; /* owns the name in `replay` */
+    struct record_first first;
+    struct unpacked *unpacked; /* the recording, if it was packed */
+    const char *named;         /* the recording as the user named it, if that is not what is read */
     bool verbose, quiet;
     bool progress_shown;
     int progress_percent;
@@ -25,6 +30,9 @@ struct common {
 
 void common_init(struct common *c);
 void common_free(struct common *c);
+/* The same at the end of a command that may record first. Returns the status to exit with: `status`
+ * if it is not 0, else as the recorded command has ended. */
+int common_end(struct common *c, int status);
 /* Print "ljperf NAME: text" on stderr; returns `status`. */
 int command_error(const char *name, const struct error *err, int status);
 
@@ -36,6 +44,19 @@ extern const struct option_row common_rows[];
         .title = "Common options", .rows = common_rows, .target = 1 \
     }
 
+/* The argument of commands that read a recording: the same as -i. For an option_set's members
+ * `arguments` and so on. */
+#define COMMON_ARGUMENT                                                                \
+    .arguments = ARGUMENTS_TAKEN, .argument = common_take_input, .argument_target = 1, \
+    .argument_name = "FILE"
+int common_take_input(void *target, char *text, struct error *err);
+
+/* The options of commands that may record first, and the command behind --. */
+#define RECORD_FIRST_SECTION(rows_)                                                          \
+    {                                                                                        \
+        .title = "To record first, and then read that recording", .rows = rows_, .target = 2 \
+    }
+
 /* Take the process or core that a command is about, as an option (a process id) or an argument (a
  * number is a process id, all else is the path of a core). `target` begins with a const char *, in
  * which the text is stored. */
@@ -45,6 +66,16 @@ int common_take_process(void *target, char *text, struct error *err);
 /* Parse a command line of the command's own options, stored in `own`, and common ones. Prints
  * --help and errors. Returns -1 to go on, or the status to exit with. */
 int common_parse(struct common *c, const struct option_set *set, void *own, int argc, char **argv);
+
+/* Make the recording first, if options or a command say so (record_first.h), and read that one.
+ * `output`: where the command writes; NULL: to standard output. Returns -1 to go on, or the status
+ * to exit with. */
+int common_record_first(struct common *c, const struct option_set *set, const char *output);
+
+/* If the recording at c->replay.input is packed, unpack it, and read that. `c->unpacked` must be
+ * NULL; it is freed with unpacked_free(). common_parse() does this for -i. Returns -1 if it cannot
+ * be unpacked. */
+int common_unpack(struct common *c, struct error *err);
 
 /* After a run: print losses, warnings and the summary of how stacks ended on stderr. */
 void common_summary(const struct common *c, struct replay *r);

@@ -56,7 +56,7 @@ static void put_rows(const char *command, const struct option_set *set, struct t
             text_printf(out, "%s\t%s%s\t%s\t%s%s%s\t%s\t%s\n", command, row->name ? "--" : "",
                         row->name ? row->name : "", row->letter ? letter : "", optional ? "[" : "",
                         argument, optional ? "]" : "", row->hidden ? "hidden" : "shown",
-                        s->target ? "common" : "own");
+                        s->target == 1 ? "common" : "own");
         }
 }
 

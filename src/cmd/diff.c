@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf diff: are the recordings of a new version worse than those of the old version? */
 #include "cmd/common.h"
+#include "base/private_file.h"
 #include "output/diff.h"
 
 #include <errno.h>
@@ -310,12 +311,18 @@ static int add_recording(const struct common *c, struct diff *d, const char *pat
     own.replay.symbols.lines = kept.by_line;
     own.replay.progress_context = &own;
     own.quiet = !c->verbose;
-    if (replay_create(&own.replay, &r, err) < 0)
+    own.unpacked = NULL;
+    if (common_unpack(&own, err) < 0)
         return -1;
+    if (replay_create(&own.replay, &r, err) < 0) {
+        unpacked_free(own.unpacked);
+        return -1;
+    }
     struct stacks *s = common_collect(&own, r, &kept, err);
     int failed = !s || add_stacks(d, r, s, path, side, err) < 0;
     stacks_free(s);
     replay_free(r);
+    unpacked_free(own.unpacked);
     return failed ? -1 : 0;
 }
 
@@ -338,7 +345,7 @@ static int write_text(const struct diff_command *c, const struct diff *d, enum f
 
 static int write_json(const struct diff *d, const char *path, struct error *err)
 {
-    FILE *out = path ? fopen(path, "w") : stdout;
+    FILE *out = path ? callers_file_create(path) : stdout;
     if (!out)
         return error_system(err, errno, "%s: cannot write", path);
     int failed = diff_write_json(d, out, err);

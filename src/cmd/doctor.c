@@ -23,13 +23,14 @@ static const struct option_row rows[] = {
 
 const struct option_set doctor_command_line = {
     .name = "ljperf doctor",
-    .usage = "[options]",
+    .usage = "[options] [FILE]",
     .about =
         "Without -i, doctor tells whether this machine can record what is needed. It prints one\n"
         "line for each need (ok, warn, missing) with the cure, and exits 1 when something is\n"
         "missing. With -i FILE, it tells how the recording's stacks ended, where and why, and\n"
         "what would help.\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
+    COMMON_ARGUMENT,
 };
 
 static int examine_vm(const struct common *c, const char *vm, struct text *out, struct error *err)

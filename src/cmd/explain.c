@@ -57,10 +57,11 @@ static const struct option_row rows[] = {
 
 const struct option_set explain_command_line = {
     .name = "ljperf explain",
-    .usage = "--sample N [options]\n--time T [options]",
+    .usage = "--sample N [options] [FILE]\n--time T [options] [FILE]",
     .about = "Says for each frame of one sample's stack whose code it is, by which rule it was\n"
              "left, what was read where, and why it is marked; and why the stack ended.\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
+    COMMON_ARGUMENT,
 };
 
 /* Print what was found. Returns -1 if no sample, several, or no such frame were found. */

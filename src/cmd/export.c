@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf export: write a recording as a file for another profile viewer. */
 #include "cmd/common.h"
+#include "base/private_file.h"
 #include "output/export.h"
 #include "output/output.h"
 
@@ -71,7 +72,10 @@ static const struct option_row rows[] = {
 
 const struct option_set export_command_line = {
     .name = "ljperf export",
-    .usage = "--format FORMAT [options]\n-o FILE [options]",
+    .usage = "--format FORMAT [options] [FILE]\n"
+             "-o FILE [options] [FILE]\n"
+             "-o FILE -p PID | -a [-d SECONDS]\n"
+             "-o FILE [options] -- COMMAND [arguments]",
     .about =
         "Writes a recording as a file that other programs read:\n"
         "  pprof        profile.pb.gz            go tool pprof and services that read its files\n"
@@ -81,7 +85,9 @@ const struct option_set export_command_line = {
         "  callgrind    callgrind.out.ljperf     KCachegrind, callgrind_annotate\n"
         "  json         profile.jsonl            one JSON object a line for each sample\n"
         "  folded       profile.folded           the output of ljperf fold\n",
-    .sections = {{.rows = rows}, COMMON_SECTION},
+    .sections = {{.rows = rows}, RECORD_FIRST_SECTION(record_first_rows), COMMON_SECTION},
+    .command_follows = true,
+    COMMON_ARGUMENT,
 };
 
 static bool ends_with(const char *name, size_t size, const char *ending)
@@ -108,7 +114,7 @@ static const struct format *format_of_name(const char *path)
     return NULL;
 }
 
-/* Returns 0, or the status to exit with. */
+/* Returns -1 to go on, or the status to exit with. */
 static int complete_options(struct export_command *c)
 {
     struct error err = {0};
@@ -129,7 +135,7 @@ static int complete_options(struct export_command *c)
                   c->format->name);
         return command_line_error(&export_command_line, NULL, &err);
     }
-    return 0;
+    return -1;
 }
 
 /* ---- the file ------------------------------------------------------------------------------ */
@@ -163,7 +169,7 @@ static FILE *open_gzip(int fd)
 static FILE *open_output(const struct export_command *c)
 {
     bool gzip = c->format->gzip || (c->output && is_gzip_name(c->output));
-    FILE *plain = c->output ? fopen(c->output, "we") : NULL;
+    FILE *plain = c->output ? callers_file_create(c->output) : NULL;
     if (c->output && !plain)
         return NULL;
     if (!gzip && plain)
@@ -265,12 +271,11 @@ int cmd_export(int argc, char **argv)
     int status = common_parse(&common, &export_command_line, &c, argc, argv);
     if (status < 0)
         status = complete_options(&c);
-    else
-        goto out;
-    common.replay.symbols.lines = !status && c.format->lines;
-    if (!status && run(&common, &c, &err) < 0)
-        status = command_error("export", &err, EXIT_BAD_INPUT);
-out:
-    common_free(&common);
-    return status;
+    if (status < 0)
+        status = common_record_first(&common, &export_command_line, c.output);
+    if (status < 0) {
+        common.replay.symbols.lines = c.format->lines;
+        status = run(&common, &c, &err) < 0 ? command_error("export", &err, EXIT_BAD_INPUT) : 0;
+    }
+    return common_end(&common, status);
 }

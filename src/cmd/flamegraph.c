@@ -13,7 +13,8 @@
 struct flamegraph_command {
     struct flamegraph_options graph;
     const char *output;
-    const char *base, *new; /* only with --diff */
+    const char *base; /* only with --diff */
+    char *argument;   /* a recording: the one to draw, with --diff the new one */
 };
 
 static int take_least_width(void *target, const struct option_value *v, struct error *err)
@@ -28,14 +29,13 @@ static int take_least_width(void *target, const struct option_value *v, struct e
     return 0;
 }
 
-/* Take an argument that is no option: only the second recording of --diff may be one. */
 static int take_argument(void *target, char *text, struct error *err)
 {
     struct flamegraph_command *c = target;
-    if (!c->base || c->new)
-        return error_set(err, ERROR_FORMAT,
-                         "unexpected argument `%.100s'; a recording is given with -i", text);
-    c->new = text;
+    if (c->argument)
+        return error_set(err, ERROR_FORMAT, "one recording at a time: %.100s and %.100s",
+                         c->argument, text);
+    c->argument = text;
     return 0;
 }
 
@@ -62,17 +62,22 @@ static const struct option_row rows[] = {
                 "Draw the recording NEW, in colours that show how shares changed since the "
                 "recording BASE.")},
     {ROW_STRING('o', "output", "FILE", struct flamegraph_command, output,
-                "Write to FILE instead of to standard output.")},
+                "Write to FILE instead of to standard output (flamegraph.svg, if that is a "
+                "terminal).")},
     {0},
 };
 
 const struct option_set flamegraph_command_line = {
     .name = "ljperf flamegraph",
-    .usage = "[options] > FILE.svg\n[options] --diff BASE NEW > FILE.svg",
+    .usage = "[options] [FILE] > FILE.svg\n"
+             "[options] --diff BASE NEW > FILE.svg\n"
+             "-p PID | -a [-d SECONDS] -o FILE.svg\n"
+             "-o FILE.svg -- COMMAND [arguments]",
     .about =
         "Draws a flame graph as one SVG file. In a browser, a click on a function zooms in, / or\n"
         "Ctrl-F searches, and Esc ends both.\n",
-    .sections = {{.rows = rows}, COMMON_SECTION},
+    .sections = {{.rows = rows}, RECORD_FIRST_SECTION(record_first_rows), COMMON_SECTION},
+    .command_follows = true,
     .arguments = ARGUMENTS_TAKEN,
     .argument = take_argument,
     .argument_name = "FILE",
@@ -91,22 +96,20 @@ static void drawn_free(struct drawn *d)
     stacks_free(d->stacks);
 }
 
-/* Collect the stacks of the recording at `path`. */
-static int collect(const struct common *c, const struct flamegraph_command *fc, const char *path,
-                   struct drawn *ret, struct error *err)
+/* Collect the stacks of the recording that `own` reads. */
+static int collect_opened(struct common *own, const struct flamegraph_command *fc, const char *path,
+                          struct drawn *ret, struct error *err)
 {
     struct replay *r;
-    struct common own = *c;
     struct stacks_options kept = {
         .by_pid = fc->graph.pid, .by_tid = fc->graph.tid, .by_tier = true};
-    own.replay.input = path;
-    own.replay.progress_context = &own;
-    if (replay_create(&own.replay, &r, err) < 0)
+    if (replay_create(&own->replay, &r, err) < 0)
         return -1;
-    ret->stacks = common_collect(&own, r, &kept, err);
+    ret->stacks = common_collect(own, r, &kept, err);
     if (ret->stacks) {
-        const char *name = c->replay.weight ? c->replay.weight : common_event_name(r, ret->stacks);
-        common_say_first_event(c, r, ret->stacks);
+        const char *weight = own->replay.weight;
+        const char *name = weight ? weight : common_event_name(r, ret->stacks);
+        common_say_first_event(own, r, ret->stacks);
         text_string(&ret->event, name ? name : "units");
         text_char(&ret->event, 0);
         ret->about = (struct diff_recording){
@@ -114,6 +117,19 @@ static int collect(const struct common *c, const struct flamegraph_command *fc, 
     }
     replay_free(r);
     return ret->event.failed ? error_no_memory(err) : ret->stacks ? 0 : -1;
+}
+
+/* Collect the stacks of the recording at `path`. */
+static int collect(const struct common *c, const struct flamegraph_command *fc, const char *path,
+                   struct drawn *ret, struct error *err)
+{
+    struct common own = *c;
+    own.replay.input = path;
+    own.replay.progress_context = &own;
+    own.unpacked = NULL;
+    int failed = common_unpack(&own, err) < 0 || collect_opened(&own, fc, path, ret, err) < 0;
+    unpacked_free(own.unpacked);
+    return failed ? -1 : 0;
 }
 
 static int check_pair(const struct drawn *base, const struct drawn *drawn, struct error *err)
@@ -128,22 +144,28 @@ static int draw(const struct common *c, struct flamegraph_command *fc, struct er
     struct drawn drawn = {0};
     struct drawn base = {0};
     int failed = (fc->base && collect(c, fc, fc->base, &base, err) < 0) ||
-                 collect(c, fc, fc->base ? fc->new : c->replay.input, &drawn, err) < 0 ||
+                 collect(c, fc, fc->base ? fc->argument : c->replay.input, &drawn, err) < 0 ||
                  (fc->base && check_pair(&base, &drawn, err) < 0);
     fc->graph.unit = drawn.about.event;
     failed = failed || flamegraph_print(drawn.stacks, base.stacks, &fc->graph, &out, err) < 0 ||
              common_write(fc->output, &out, err) < 0;
+    if (!failed && fc->output && !c->quiet)
+        fprintf(stderr, "ljperf: wrote %s\n", fc->output);
     text_free(&out);
     drawn_free(&drawn);
     drawn_free(&base);
     return failed ? -1 : 0;
 }
 
-/* Check that --diff has both recordings. */
-static int check(const struct common *c, const struct flamegraph_command *fc, struct error *err)
+/* Check that --diff has both recordings, and complete what was not given. */
+static int complete(struct common *c, struct flamegraph_command *fc, struct error *err)
 {
-    if (fc->base && (!fc->new || c->replay.input))
+    if (fc->base && (!fc->argument || c->replay.input || record_first_is_wanted(&c->first)))
         return error_set(err, ERROR_FORMAT, "--diff compares two recordings: --diff BASE NEW");
+    if (!fc->base && fc->argument && common_take_input(c, fc->argument, err) < 0)
+        return -1;
+    if (!fc->output && isatty(STDOUT_FILENO))
+        fc->output = "flamegraph.svg";
     return 0;
 }
 
@@ -154,10 +176,11 @@ int cmd_flamegraph(int argc, char **argv)
     struct error err = {0};
     common_init(&c);
     int status = common_parse(&c, &flamegraph_command_line, &fc, argc, argv);
-    if (status < 0 && check(&c, &fc, &err) < 0)
+    if (status < 0 && complete(&c, &fc, &err) < 0)
         status = command_line_error(&flamegraph_command_line, NULL, &err);
-    else if (status < 0)
+    if (status < 0)
+        status = common_record_first(&c, &flamegraph_command_line, fc.output);
+    if (status < 0)
         status = draw(&c, &fc, &err) < 0 ? command_error("flamegraph", &err, EXIT_BAD_INPUT) : 0;
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

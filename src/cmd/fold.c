@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf fold: print one line per stack, for flame graph tools. */
 #include "cmd/common.h"
+#include "base/private_file.h"
 #include "output/output.h"
 
 #include <errno.h>
@@ -43,15 +44,19 @@ static const struct option_row rows[] = {
 
 const struct option_set fold_command_line = {
     .name = "ljperf fold",
-    .usage = "[options]",
+    .usage = "[options] [FILE]\n"
+             "-p PID | -a [-d SECONDS] [options]\n"
+             "[options] -- COMMAND [arguments]",
     .about = "Prints folded stacks (comm;outermost;...;innermost COUNT), for flame graph tools.\n"
              "COUNT is the sum of the event's periods, or the number of samples.\n",
-    .sections = {{.rows = rows}, COMMON_SECTION},
+    .sections = {{.rows = rows}, RECORD_FIRST_SECTION(record_first_rows), COMMON_SECTION},
+    .command_follows = true,
+    COMMON_ARGUMENT,
 };
 
 static int print(const struct stacks *s, const struct fold_command *fc, struct error *err)
 {
-    FILE *out = fc->output ? fopen(fc->output, "w") : stdout;
+    FILE *out = fc->output ? callers_file_create(fc->output) : stdout;
     if (!out)
         return error_system(err, errno, "%s: cannot write", fc->output);
     int failed = fold_print(s, &fc->fold, out, err);
@@ -85,7 +90,8 @@ int cmd_fold(int argc, char **argv)
     common_init(&c);
     int status = common_parse(&c, &fold_command_line, &fc, argc, argv);
     if (status < 0)
+        status = common_record_first(&c, &fold_command_line, fc.output);
+    if (status < 0)
         status = run(&c, &fc, &err) < 0 ? command_error("fold", &err, EXIT_BAD_INPUT) : 0;
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

@@ -20,11 +20,12 @@ static const struct option_row rows[] = {
 
 const struct option_set inject_command_line = {
     .name = "ljperf inject",
-    .usage = "-o FILE [options]",
+    .usage = "-o FILE [options] [FILE]",
     .about = "Writes the recording again, for perf report, perf script, perf annotate and other\n"
              "readers of perf.data. Each sample gets its whole stack as a callchain. Functions of\n"
              "Lua, of JavaScript and of generated code are put into ELF files in FILE.d.\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
+    COMMON_ARGUMENT,
 };
 
 static bool is_same_file(const char *a, const char *b)

@@ -48,9 +48,11 @@ static void print_outcome(const struct record_options *o, const struct record_ou
 {
     if (o->quiet || !r->path)
         return;
-    fprintf(stderr, "[ ljperf record: Woken up %" PRIu64 " times to write data ]\n", r->woken);
-    fprintf(stderr, "[ ljperf record: Captured and wrote %.3f MB %s (%" PRIu64 " samples) ]\n",
-            (double)r->bytes / 1024.0 / 1024.0, r->path, r->samples);
+    if (!o->unnamed)
+        fprintf(stderr, "[ ljperf record: Woken up %" PRIu64 " times to write data ]\n", r->woken);
+    fprintf(stderr, "[ ljperf record: Captured and wrote %.3f MB%s%s (%" PRIu64 " samples) ]\n",
+            (double)r->bytes / 1024.0 / 1024.0, o->unnamed ? "" : " ", o->unnamed ? "" : r->path,
+            r->samples);
     struct rusage used;
     if (o->verbose && getrusage(RUSAGE_SELF, &used) == 0)
         fprintf(stderr,
@@ -62,7 +64,7 @@ static void print_outcome(const struct record_options *o, const struct record_ou
         fprintf(stderr,
                 "ljperf record: the last %" PRIu64
                 " KB were cut off, so that %s is complete up to there\n",
-                (r->given_up + 1023) >> 10, r->path);
+                (r->given_up + 1023) >> 10, o->unnamed ? "the recording" : r->path);
 }
 
 static void print_losses(const struct record_options *o, const struct record_outcome *r)
@@ -159,18 +161,52 @@ static int record(struct record_options *o)
     return status;
 }
 
-int cmd_record(int argc, char **argv)
+/* How long this will take, for those who asked for something else than a recording. */
+static void announce(const struct record_options *o)
+{
+    const double NS = 1e9;
+    if (o->command || o->quiet)
+        return;
+    if (o->duration_ns)
+        fprintf(stderr, "[ ljperf record: recording for %g s, or until Ctrl-C ]\n",
+                (double)o->duration_ns / NS);
+    else
+        fputs("[ ljperf record: recording until Ctrl-C ]\n", stderr);
+}
+
+/* A command that reads the recording itself. */
+struct record_caller {
+    bool keeps; /* the user keeps the recording */
+    bool quiet;
+};
+
+static int run_command_line(int argc, char **argv, const struct record_caller *caller)
 {
     struct record_options o;
     struct options_parsed parsed;
     struct error err = {0};
     int status = 0;
-    if (record_options_parse(argc, argv, &o, &parsed, &err) < 0)
+    if (record_options_parse(argc, argv, &o, &parsed, &err) < 0) {
         status = command_line_error(&record_command_line, &parsed, &err);
-    else if (parsed.help)
+    } else if (parsed.help) {
         status = command_line_help(&record_command_line);
-    else if (!o.dry_run)
+    } else if (!o.dry_run) {
+        o.unnamed = caller && !caller->keeps;
+        o.quiet |= caller && caller->quiet;
+        if (caller)
+            announce(&o);
         status = record(&o);
+    }
     record_options_free(&o);
     return status;
+}
+
+int record_for_command(int argc, char **argv, bool kept, bool quiet)
+{
+    return run_command_line(argc, argv, &(struct record_caller){kept, quiet});
+}
+
+int cmd_record(int argc, char **argv)
+{
+    return run_command_line(argc, argv, NULL);
 }

@@ -23,6 +23,7 @@ struct report_command {
     regex_t parent;
     bool has_parent;
     const char *output;
+    const char *pids, *duration; /* -p and -d with numbers: what to record first */
 };
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -59,10 +60,20 @@ static int take_sort(void *target, const struct option_value *v, struct error *e
     return 0;
 }
 
-/* perf's default pattern matches functions that enter the kernel; here the key has no default. */
+static bool is_number_list(const char *text)
+{
+    return *text && strspn(text, "0123456789,.") == strlen(text);
+}
+
+/* perf's default pattern matches functions that enter the kernel; here the key has no default.
+ * Other commands record with -p PID: no function's name is a number. */
 static int take_parent(void *target, const struct option_value *v, struct error *err)
 {
     struct report_command *c = target;
+    if (v->letter && is_number_list(v->text)) {
+        c->pids = v->text;
+        return 0;
+    }
     if (c->has_parent)
         regfree(&c->parent);
     int failed = regcomp(&c->parent, v->text, REG_EXTENDED | REG_NOSUB);
@@ -93,6 +104,16 @@ static int take_quantum(void *target, const struct option_value *v, struct error
     }
     return option_error(v, err, "expects a time such as 100ms, in s, ms, us or ns, not `%.60s'",
                         v->text);
+}
+
+/* As with -p, -d of a number is how long to record. */
+static int take_dsos(void *target, const struct option_value *v, struct error *err)
+{
+    struct report_command *c = target;
+    if (!v->letter || !is_number_list(v->text))
+        return option_names(v->text, &c->report.dsos, err);
+    c->duration = v->text;
+    return 0;
 }
 
 /* Restrict the report to one function. */
@@ -195,7 +216,8 @@ static const struct option_row rows[] = {
               "Divide the key time into slices of this length: a number with s, ms, us or ns "
               "(100ms).")},
     {ROW_CALL('p', "parent", "REGEX", take_parent,
-              "Show for the key parent the nearest function that matches.")},
+              "Show for the key parent the nearest function that matches. -p with a number: see "
+              "below.")},
     {ROW_FLAG('x', "exclude-other", struct report_command, report.exclude_other,
               "Leave out samples in which no function matches --parent.")},
     {ROW_CHOICE(0, "children", struct report_command, children, CHOICE_YES,
@@ -224,8 +246,8 @@ static const struct option_row rows[] = {
               "Add a column with the sum of the periods.")},
     {ROW_NAMES('c', "comms", "NAMES", struct report_command, report.comms,
                "Show only rows of these commands (separated by commas).")},
-    {ROW_NAMES('d', "dsos", "NAMES", struct report_command, report.dsos,
-               "Show only rows of these shared objects.")},
+    {ROW_CALL('d', "dsos", "NAMES", take_dsos, "Show only rows of these shared objects."),
+     .list = true},
     {ROW_NAMES('S', "symbols", "NAMES", struct report_command, report.symbols,
                "Show only rows of these functions.")},
     {ROW_STRING(0, "symbol-filter", "TEXT", struct report_command, report.symbol_filter,
@@ -249,10 +271,14 @@ static const struct option_row rows[] = {
 /* The own --comms precedes the common option of this name, which filters the samples. */
 const struct option_set report_command_line = {
     .name = "ljperf report",
-    .usage = "[options]",
+    .usage = "[options] [FILE]\n"
+             "-p PID | -a [-d SECONDS] [options]\n"
+             "[options] -- COMMAND [arguments]",
     .about = "Shows overhead by function, with call trees. On a terminal, report opens a browser\n"
              "(press h for help). Elsewhere it prints text in the format of perf report.\n",
-    .sections = {{.rows = rows}, COMMON_SECTION},
+    .sections = {{.rows = rows}, RECORD_FIRST_SECTION(record_first_report_rows), COMMON_SECTION},
+    .command_follows = true,
+    COMMON_ARGUMENT,
 };
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -499,11 +525,14 @@ static int run(struct common *c, struct report_command *rc, struct error *err)
 }
 
 /* Check the options together. As with perf, -p adds its key. */
-static int complete(struct report_command *c, const struct common *common, struct error *err)
+static int complete(struct report_command *c, struct common *common, struct error *err)
 {
+    struct record_first *first = &common->first;
     struct report_options *o = &c->report;
     bool key = report_has_key(o, KEY_PARENT);
     c->header |= c->header_only;
+    first->pids = c->pids;
+    first->duration = c->duration ? c->duration : first->duration;
     o->relative = c->percentage == PERCENTAGE_RELATIVE;
     o->weight = common->replay.wall ? "wall-clock" : common->replay.weight;
     o->weight_unit = common->replay.wall ? UNIT_NS : common->replay.weight_unit;
@@ -536,6 +565,8 @@ int cmd_report(int argc, char **argv)
     int status = common_parse(&c, &report_command_line, &rc, argc, argv);
     if (status < 0 && complete(&rc, &c, &err) < 0)
         status = command_line_error(&report_command_line, NULL, &err);
+    if (status < 0)
+        status = common_record_first(&c, &report_command_line, rc.output);
     if (status < 0) {
         bool lines = report_needs(&rc.report).by_line;
         c.replay.symbols.lines = lines;
@@ -546,6 +577,5 @@ int cmd_report(int argc, char **argv)
     vec_free(&rc.report.comms);
     vec_free(&rc.report.dsos);
     vec_free(&rc.report.symbols);
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

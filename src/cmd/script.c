@@ -46,9 +46,10 @@ static const struct option_row rows[] = {
 
 const struct option_set script_command_line = {
     .name = "ljperf script",
-    .usage = "[options]",
+    .usage = "[options] [FILE]",
     .about = "Prints every sample with its stack, in the format of perf script.\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
+    COMMON_ARGUMENT,
 };
 
 static int print_header(const struct replay *r, struct error *err)

@@ -418,8 +418,8 @@ static void say_counters(const struct process_watch *watch)
     const uint64_t *v = c.value;
     if (v[VMSTACK_LOST]) {
         snprintf(line, sizeof(line),
-                 "%llu of %llu vmstacks were lost, because the rings were full; use -m 16M or a "
-                 "lower -F",
+                 "%llu of %llu vmstacks were lost, because the rings were full; larger ones "
+                 "(-m) or a lower -F keep them",
                  (unsigned long long)v[VMSTACK_LOST],
                  (unsigned long long)(v[VMSTACK_COPIED] + v[VMSTACK_NONE]));
         watch_say(watch, false, line);
@@ -460,8 +460,8 @@ static void say_off_cpu(const struct process_watch *watch)
     const struct vmstack_counters c = copier_counters(watch->copier);
     const unsigned long long *v = (const unsigned long long *)c.value;
     snprintf(line, sizeof(line),
-             "off-cpu: %llu waits, %.3f s: %llu samples; %llu lost because the rings were full (-m "
-             "16M), %llu left out because the thread went on first, and %llu because a table was "
+             "off-cpu: %llu waits, %.3f s: %llu samples; %llu lost because the rings were full "
+             "(-m), %llu left out because the thread went on first, and %llu because a table was "
              "full",
              v[OFF_CPU_WAITS], (double)v[OFF_CPU_NS] / 1e9, v[OFF_CPU_SAMPLES], v[OFF_CPU_LOST],
              v[OFF_CPU_UNSEEN], v[OFF_CPU_OVER]);

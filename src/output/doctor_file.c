@@ -51,6 +51,7 @@ struct diagnosis {
     struct tally sum;
     bool failed;
     VEC(const char *) advice;
+    struct text cure; /* of lost data */
 };
 
 /* ---- counting: a sink ---------------------------------------------------------------------- */
@@ -286,11 +287,13 @@ static void put_recording(struct diagnosis *d)
     text_string(d->out, "  lost           ");
     bool lost = loss_put(d->out, loss);
     text_string(d->out, lost ? "\n" : "nothing\n");
-    if (lost)
-        advise(
-            d,
-            "perf lost data while recording; record with a larger buffer (-m 16M), a lower -F or "
-            "smaller stack copies");
+    if (lost) {
+        text_string(&d->cure, "data was lost while recording; ");
+        loss_put_cure(&d->cure, pd);
+        text_string(&d->cure, ", or with smaller stack copies");
+        text_char(&d->cure, 0);
+        advise(d, d->cure.failed ? "data was lost while recording" : d->cure.at);
+    }
     if (loss->throttled)
         advise(d, "the kernel throttled sampling; record with a lower -F, or set sysctl "
                   "kernel.perf_cpu_time_max_percent=0");
@@ -616,6 +619,7 @@ int doctor_file(struct replay *r, struct text *out, struct error *err)
     vec_free(&d.sum.functions);
     name_tally_free(&d.sum.names);
     vec_free(&d.advice);
+    text_free(&d.cure);
     pthread_mutex_destroy(&d.lock);
     return failed ? -1 : 0;
 }

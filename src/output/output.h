@@ -109,5 +109,9 @@ int fold_print(const struct stacks *s, const struct fold_options *options, FILE 
  * Returns false, and appends nothing, if nothing was. */
 struct perfdata_loss;
 bool loss_put(struct text *t, const struct perfdata_loss *l);
+/* Append how to record without these losses: with a larger buffer than the recording's command line
+ * names, or less often. */
+struct perfdata;
+void loss_put_cure(struct text *t, const struct perfdata *pd);
 
 #endif

@@ -46,6 +46,7 @@ struct capture {
     sigset_t old_mask;
     struct pollfd *polls;
     uint64_t enable_at; /* -D: CLOCK_MONOTONIC ns at which to enable the events; 0: done */
+    uint64_t end_at;    /* -d: CLOCK_MONOTONIC ns at which to end; 0: not known, or never */
     bool nobody_left;   /* all recorded tasks are gone */
     bool done, disabled, switch_now;
 };

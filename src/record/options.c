@@ -274,6 +274,22 @@ static int take_delay(void *target, const struct option_value *v, struct error *
     return number_parse(v, v->text, &((struct record_options *)target)->delay_ms, err);
 }
 
+/* Seconds, with a fraction. perf's -d has no value, and asks for addresses. */
+static int take_duration(void *target, const struct option_value *v, struct error *err)
+{
+    const double NS = 1e9, LEAST = 0.001, MOST = 1e9;
+    char *end;
+    double seconds = strtod(v->text, &end);
+    if (*v->text < '0' || *v->text > '9' || *end)
+        return option_error(v, err, "expects seconds (as 10 or 0.5), not `%.60s'%s", v->text,
+                            v->letter ? ": perf's -d (--data) does not exist in ljperf record"
+                                      : "");
+    if (!(seconds >= LEAST && seconds <= MOST))
+        return option_error(v, err, "expects %g to %g seconds, not `%.60s'", LEAST, MOST, v->text);
+    ((struct record_options *)target)->duration_ns = (uint64_t)(seconds * NS);
+    return 0;
+}
+
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static const struct option_row what_rows[] = {
@@ -324,6 +340,8 @@ static const struct option_row whom_rows[] = {
     {ROW_FLAG(0, "strict-freq", struct record_options, strict_frequency,
               "Fail if -F is more than the machine allows.")},
     {ROW_CALL('D', "delay", "MS", take_delay, "Begin to record after MS milliseconds.")},
+    {ROW_CALL('d', "duration", "SECONDS", take_duration,
+              "End after this time (fractions are allowed). A command that still runs is ended.")},
     {0},
 };
 

@@ -36,6 +36,7 @@ struct record_options {
     const char *output;
     uint64_t ring_bytes; /* size of each cpu's ring, a power of two of pages; 0: automatic */
     uint64_t delay_ms;
+    uint64_t duration_ns; /* -d: end after this time; 0: no limit */
     bool no_inherit;
     bool no_buildid_cache;
     enum switch_mode switch_mode;
@@ -60,6 +61,7 @@ struct record_options {
      * then. wake_early: where samples are few, every record wakes the recorder, which looks at
      * processes. */
     bool wake_each, wake_early;
+    bool unnamed; /* the closing lines do not name the file: it has no name for the user */
     char **command; /* NULL-terminated, points into argv; NULL: none */
     int argc;       /* the whole command line, for the header */
     char **argv;

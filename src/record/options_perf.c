@@ -11,7 +11,6 @@ static const char *const NAMES[] = {
     "--branch-filter",
     "-B",
     "--no-buildid",
-    "-d",
     "--data",
     "-G",
     "--cgroup",

@@ -284,19 +284,28 @@ static void rest(struct capture *c)
         take_signals(c);
 }
 
+/* How long to wait at most, ms: until the next pass, or the end. */
+static int wait_ms(const struct capture *c)
+{
+    uint64_t ms = c->hooks && c->hooks->interval_ms && c->hooks->interval_ms < PASS_MS
+                      ? c->hooks->interval_ms
+                      : PASS_MS;
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (c->end_at && c->end_at < now + ms * MS)
+        ms = c->end_at > now ? (c->end_at - now + MS - 1) / MS : 0;
+    return (int)ms;
+}
+
 /* Wait for a ring to fill, a signal, or the time of the next pass. */
 static void wait_rings(struct capture *c)
 {
     size_t nr = c->events.rings.nr, left = 0;
-    int timeout = c->hooks && c->hooks->interval_ms && c->hooks->interval_ms < PASS_MS
-                      ? (int)c->hooks->interval_ms
-                      : PASS_MS;
     for (size_t i = 0; i < nr; i++) {
         c->polls[i] = (struct pollfd){.fd = ring_poll_fd(&c->events.ring[i]), .events = POLLIN};
         left += c->polls[i].fd >= 0;
     }
     c->polls[nr] = (struct pollfd){.fd = c->signals, .events = POLLIN};
-    if (poll(c->polls, nr + 1, timeout) <= 0)
+    if (poll(c->polls, nr + 1, wait_ms(c)) <= 0)
         return;
     for (size_t i = 0; i < nr; i++) {
         c->out->woken += (c->polls[i].revents & POLLIN) != 0;
@@ -334,6 +343,12 @@ static int pass(struct capture *c, bool *any, struct error *err)
     return -1;
 }
 
+/* The recording begins `now`: its end may be known. */
+static void end_later(struct capture *c, uint64_t now)
+{
+    c->end_at = c->o->duration_ns ? now + c->o->duration_ns : 0;
+}
+
 static int check_limits(struct capture *c, struct error *err)
 {
     const struct record_options *o = c->o;
@@ -347,7 +362,9 @@ static int check_limits(struct capture *c, struct error *err)
     if (c->enable_at && now >= c->enable_at) {
         enable(c, true);
         c->enable_at = 0;
+        end_later(c, now);
     }
+    c->done |= c->end_at && now >= c->end_at;
     /* Do not count the start of the file, which might exceed the limit by itself. */
     c->switch_now |= (o->switch_mode == SWITCH_SIZE && bytes - c->start_bytes >= o->switch_size) ||
                      (o->switch_mode == SWITCH_TIME && now - c->file_began >= o->switch_ns);
@@ -393,6 +410,8 @@ static int begin(struct capture *c, struct error *err)
         c->out->exec_errno = child_start(&c->child);
     if (c->o->delay_ms) /* after the program has begun, which may take time on a busy machine */
         c->enable_at = clock_ns(CLOCK_MONOTONIC) + c->o->delay_ms * MS;
+    else
+        end_later(c, clock_ns(CLOCK_MONOTONIC));
     give_up_privileges(c);
     return c->out->exec_errno ? error_system(err, c->out->exec_errno, "%s", c->o->command[0]) : 0;
 }

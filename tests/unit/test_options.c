@@ -245,6 +245,22 @@ static void a_command_ends_the_options(void **state)
     assert_int_equal(p.result.first, 2);
 }
 
+static void a_command_may_follow_arguments(void **state)
+{
+    struct option_set command = set;
+    struct parsed p;
+    (void)state;
+    command.command_follows = true;
+    parse_with(&command, &p, WORDS("-q", "file", "--", "ls", "-V"));
+    assert_int_equal(p.status, 0);
+    assert_int_equal(p.result.first, 4);
+    assert_int_equal(p.own.nr_arguments, 1);
+    assert_string_equal(p.own.last_argument, "file");
+    assert_true(p.own.quiet && !p.own.verbose);
+    parse_with(&command, &p, WORDS("file", "-q"));
+    assert_int_equal(p.result.first, 3);
+}
+
 static void abbreviations_are_unique(void **state)
 {
     struct parsed p;
@@ -402,6 +418,7 @@ int main(void)
         cmocka_unit_test(some_optional_values_may_follow),
         cmocka_unit_test(options_and_arguments_may_be_mixed),
         cmocka_unit_test(a_command_ends_the_options),
+        cmocka_unit_test(a_command_may_follow_arguments),
         cmocka_unit_test(abbreviations_are_unique),
         cmocka_unit_test(errors_are_in_the_words_of_perf),
         cmocka_unit_test(unexpected_arguments_are_errors),

@@ -103,6 +103,9 @@ static void test_values(void **state)
     assert_int_equal(PARSE("--call-graph", "fp", "-g", "ls"), 0);
     assert_int_equal(o.callgraph, CALLGRAPH_FP);
     record_options_free(&o);
+    assert_int_equal(PARSE("-d", "0.25", "-a"), 0);
+    assert_true(o.duration_ns == 250000000);
+    record_options_free(&o);
     assert_int_equal(PARSE("-g", "--call-graph", "none", "ls"), 0);
     assert_int_equal(o.callgraph, CALLGRAPH_NONE);
     record_options_free(&o);
@@ -126,6 +129,8 @@ static void test_refusals(void **state)
     REFUSED("switch `p' expects a list of numbers", "-p", "0");
     REFUSED("switch `t' expects a list of numbers", "-t", "99999999999");
     REFUSED("does not have perf record's option `-b'", "-b", "ls");
+    REFUSED("switch `d' expects seconds (as 10 or 0.5), not `ls': perf's -d (--data)", "-d", "ls");
+    REFUSED("expects 0.001 to 1e+09 seconds", "--duration", "0", "ls");
     REFUSED("does not have perf record's option `--aio'", "--aio=3", "ls");
     REFUSED("unknown switch `X'", "-qX", "ls");
     REFUSED("from 1 to 99", "-r", "100", "ls");
