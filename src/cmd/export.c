@@ -39,6 +39,7 @@ struct export_command {
     const struct format *format;
     const char *output;
     bool samples;
+    unsigned labels; /* enum export_label */
 };
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -59,6 +60,31 @@ static int take_format(void *target, const struct option_value *v, struct error 
     return option_error(v, err, "expects one of %s, not `%.60s'", format_names(), v->text);
 }
 
+static const char *label_names(void)
+{
+    return "thread,pid,tid,tier,vm_state,provenance,stack,all,none";
+}
+
+static int take_labels(void *target, const struct option_value *v, struct error *err)
+{
+    /* In the order of enum export_label. */
+    static const char *const names[] = {"thread",   "pid",        "tid",  "tier",
+                                        "vm_state", "provenance", "stack"};
+    struct export_command *c = target;
+    char *rest = v->text;
+    c->labels = 0;
+    for (char *name; (name = strsep(&rest, ","));) {
+        unsigned label = strcmp(name, "all") == 0 ? LABELS_ALL : 0;
+        for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++)
+            if (strcmp(name, names[i]) == 0)
+                label = 1U << i;
+        if (!label && strcmp(name, "none") != 0)
+            return option_error(v, err, "expects some of %s, not `%.60s'", label_names(), name);
+        c->labels |= label;
+    }
+    return 0;
+}
+
 static const struct option_row rows[] = {
     {ROW_CALL(0, "format", "FORMAT", take_format,
               "Write one of these formats. Without this option, the end of the output's name "
@@ -67,6 +93,10 @@ static const struct option_row rows[] = {
     {ROW_STRING('o', "output", "FILE", struct export_command, output,
                 "Write to FILE (- for standard output). FILE.gz is compressed.")},
     {ROW_FLAG(0, "samples", struct export_command, samples, "Count samples, not periods.")},
+    {ROW_CALL(0, "labels", "LIST", take_labels,
+              "In pprof, give samples these labels: thread, pid, tid, tier, vm_state, provenance, "
+              "stack, or all or none (all)."),
+     .list = true, .word_list = label_names},
     {0},
 };
 
@@ -210,7 +240,7 @@ static unsigned choose_event(const struct profile *p, const struct export_comman
 static int write_profile(struct profile *p, const struct export_command *c, struct replay *r,
                          FILE *out, struct error *err)
 {
-    struct export e = {.profile = p, .replay = r, .samples = c->samples};
+    struct export e = {.profile = p, .replay = r, .samples = c->samples, .labels = c->labels};
     e.event = choose_event(p, c, r);
     return c->format->write(&e, out, err);
 }
@@ -265,7 +295,7 @@ static int run(struct common *common, const struct export_command *c, struct err
 int cmd_export(int argc, char **argv)
 {
     struct common common;
-    struct export_command c = {0};
+    struct export_command c = {.labels = LABELS_ALL};
     struct error err = {0};
     common_init(&common);
     int status = common_parse(&common, &export_command_line, &c, argc, argv);

@@ -22,6 +22,47 @@ const char *export_unit(const struct export *e, unsigned event)
     return words[replay_unit(e->replay, event)];
 }
 
+/* Whether a name is EVENT, or EVENT:MODIFIERS. */
+static bool is_event(const char *name, const char *event)
+{
+    size_t size = strlen(event);
+    return strncmp(name, event, size) == 0 && (!name[size] || name[size] == ':');
+}
+
+/* The name that stores have for the weights of an event; NULL: none. */
+static const char *usual_type(const struct export *e, unsigned event)
+{
+    static const struct {
+        const char *event, *type;
+    } usual[] = {{"cpu-clock", "cpu"},
+                 {"task-clock", "cpu"},
+                 {"offcpu-time", "off_cpu"},
+                 {"wall-clock", "wall"}};
+    const char *name = replay_weight_name(e->replay, event);
+    for (size_t i = 0; name && i < sizeof(usual) / sizeof(*usual); i++)
+        if (is_event(name, usual[i].event))
+            return usual[i].type;
+    return NULL;
+}
+
+void export_put_type(const struct export *e, unsigned event, struct text *out)
+{
+    const char *type = usual_type(e, event);
+    for (unsigned other = 0; type && other < event; other++)
+        if (usual_type(e, other) == type) /* two types of one name would be one */
+            type = NULL;
+    if (type) {
+        text_string(out, type);
+        return;
+    }
+    const char *name = replay_weight_name(e->replay, event);
+    for (const char *c = name ? name : "event"; *c; c++) {
+        bool plain =
+            (*c >= '0' && *c <= '9') || (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
+        text_char(out, plain ? *c : '_');
+    }
+}
+
 bool export_is_time(const struct export *e, unsigned event)
 {
     return replay_unit(e->replay, event) == UNIT_NS;

@@ -13,13 +13,27 @@
 #include <stdio.h>
 
 struct json;
+struct text;
+
+/* What a sample's labels tell, where a format has labels. */
+enum export_label {
+    LABEL_THREAD = 1 << 0, /* the thread's name */
+    LABEL_PID = 1 << 1,
+    LABEL_TID = 1 << 2,
+    LABEL_TIER = 1 << 3, /* of the innermost managed frame */
+    LABEL_VM_STATE = 1 << 4,
+    LABEL_PROVENANCE = 1 << 5, /* of the weakest frame, unless it is exact */
+    LABEL_STACK = 1 << 6,      /* how the stack ended, unless it is complete */
+    LABELS_ALL = (1 << 7) - 1,
+};
 
 struct export
 {
     struct profile *profile; /* finished; writers add their own strings */
     const struct replay *replay;
-    bool samples;   /* count samples, not periods */
-    unsigned event; /* the event to write, if the format has room for one only */
+    bool samples;    /* count samples, not periods */
+    unsigned event;  /* the event to write, if the format has room for one only */
+    unsigned labels; /* enum export_label */
 };
 
 /* Each function writes one whole file. It returns -1 if memory is out. The caller checks `out` for
@@ -37,6 +51,9 @@ int export_callgrind(const struct export *e, FILE *out, struct error *err);
 const char *export_event(const struct export *e, unsigned event);
 /* Returns pprof's word for the unit of the event's periods: "nanoseconds", "bytes", "count". */
 const char *export_unit(const struct export *e, unsigned event);
+/* Append the type of an event's weights, as profile stores know them: "cpu", "off_cpu", "wall", or
+ * the event's name with _ for what stores refuse in such names (- and :). */
+void export_put_type(const struct export *e, unsigned event, struct text *out);
 /* Returns whether the event's periods are ns of processor or wall time. */
 bool export_is_time(const struct export *e, unsigned event);
 /* Returns the weight of a sample. */

@@ -42,6 +42,7 @@ struct writer {
     struct hash_table row_numbers;
     VEC(struct file) files;
     VEC(uint32_t) file_of; /* per location: file + 1; 0: none */
+    size_t first_file;     /* the one that is written first */
     VEC(unsigned) events;  /* events that were sampled, ascending */
     size_t nr_types;       /* sample types: a count and a period for each event */
     VEC(uint8_t) packed;
@@ -204,14 +205,24 @@ static bool is_program(const struct writer *w, const struct file *f)
     return false;
 }
 
+static void choose_first_file(struct writer *w)
+{
+    for (size_t i = w->files.nr; i-- > 0;)
+        if (is_program(w, &w->files.at[i]))
+            w->first_file = i;
+}
+
+/* The id of a file's mapping. Stores want ids to be 1, 2, 3, ... in the order of the message. */
+static uint64_t mapping_id(const struct writer *w, size_t file)
+{
+    return (file + w->files.nr - w->first_file) % w->files.nr + 1;
+}
+
 static void put_files(struct writer *w)
 {
-    size_t nr = w->files.nr, first = 0;
-    for (size_t i = nr; i-- > 0;)
-        if (is_program(w, &w->files.at[i]))
-            first = i;
-    for (size_t i = first; i < first + nr; i++)
-        put_file(w, i % nr + 1, &w->files.at[i % nr]);
+    size_t nr = w->files.nr;
+    for (size_t i = w->first_file; i < w->first_file + nr; i++)
+        put_file(w, mapping_id(w, i % nr), &w->files.at[i % nr]);
 }
 
 /* ---- locations, functions ------------------------------------------------------------------ */
@@ -231,7 +242,7 @@ static void put_location(struct writer *w, size_t index)
         list[i] = &lines[i];
     }
     m.id = index + 1;
-    m.mapping_id = w->file_of.at[index];
+    m.mapping_id = w->file_of.at[index] ? mapping_id(w, w->file_of.at[index] - 1) : 0;
     m.address = m.mapping_id ? l->address : 0;
     m.n_line = l->nr_lines;
     m.line = list;
@@ -287,17 +298,23 @@ static void make_labels(struct writer *w, const struct row *r, struct labels *l)
 {
     const struct profile *p = w->e->profile;
     const struct profile_thread *t = &p->threads.at[r->thread];
+    const unsigned which = w->e->labels;
     uint8_t weakest = p->nodes.at[r->node].weakest;
-    label_text(w, l, "thread", t->comm);
-    add_label(w, l, "pid")->num = t->pid;
-    add_label(w, l, "tid")->num = t->tid;
-    label_text(w, l, "tier", export_stack_tier(p, r->node));
-    label_text(w, l, "vm_state", export_vm_state(p, r->node));
-    if (weakest != PROVENANCE_EXACT)
+    if (which & LABEL_THREAD)
+        label_text(w, l, "thread", t->comm);
+    if (which & LABEL_PID)
+        add_label(w, l, "pid")->num = t->pid;
+    if (which & LABEL_TID)
+        add_label(w, l, "tid")->num = t->tid;
+    if (which & LABEL_TIER)
+        label_text(w, l, "tier", export_stack_tier(p, r->node));
+    if (which & LABEL_VM_STATE)
+        label_text(w, l, "vm_state", export_vm_state(p, r->node));
+    if (which & LABEL_PROVENANCE && weakest != PROVENANCE_EXACT)
         label_text(w, l, "provenance", export_provenance(weakest));
-    if (!r->unwound)
+    if (which & LABEL_STACK && !r->unwound)
         label_text(w, l, "stack", "not unwound");
-    else if (r->end != STACK_COMPLETE)
+    else if (which & LABEL_STACK && r->end != STACK_COMPLETE)
         label_text(w, l, "stack", script_end_word(r->end));
 }
 
@@ -338,27 +355,29 @@ static void put_type(struct writer *w, int64_t type, const char *unit)
     put(w, &part);
 }
 
-/* The type that counts an event's samples: "samples", or "NAME:samples" if there are several
- * events. */
-static int64_t number_of_samples(struct writer *w, unsigned event)
+/* The type of an event's weights, or of the number of its samples. Names of both follow what stores
+ * accept: NAME:TYPE:UNIT would be ambiguous with a colon in a name. The number of samples of the
+ * only event is "samples", of others "TYPE_samples". */
+static int64_t number_of_type(struct writer *w, unsigned event, bool samples)
 {
     struct text t = {0};
-    if (w->events.nr > 1)
-        text_printf(&t, "%s:", export_event(w->e, event));
-    text_printf(&t, "samples%c", 0);
+    if (!samples || w->events.nr > 1)
+        export_put_type(w->e, event, &t);
+    if (samples)
+        text_string(&t, w->events.nr > 1 ? "_samples" : "samples");
+    text_char(&t, 0);
     w->failed |= t.failed;
     int64_t number = number_of(w, t.failed ? "" : t.at);
     text_free(&t);
     return number;
 }
 
-/* Write two types for each event: its samples and, under its name, its periods. */
+/* Write two types for each event: its samples and its weights. */
 static void put_types(struct writer *w)
 {
     vec_foreach (event, &w->events) {
-        put_type(w, number_of_samples(w, *event), "count");
-        put_type(w, number_of(w, replay_weight_name(w->e->replay, *event)),
-                 export_unit(w->e, *event));
+        put_type(w, number_of_type(w, *event, true), "count");
+        put_type(w, number_of_type(w, *event, false), export_unit(w->e, *event));
     }
 }
 
@@ -384,8 +403,8 @@ static void put_facts(struct writer *w)
         part.time_nanos = (int64_t)wall;
         part.duration_nanos = (int64_t)(p->samples.at[p->samples.nr - 1].time - first);
     }
-    period.type = number_of(w, replay_weight_name(w->e->replay, w->e->event));
-    part.default_sample_type = w->e->samples ? number_of_samples(w, w->e->event) : period.type;
+    period.type = number_of_type(w, w->e->event, false);
+    part.default_sample_type = w->e->samples ? number_of_type(w, w->e->event, true) : period.type;
     period.unit = number_of(w, export_unit(w->e, w->e->event));
     part.period_type = &period;
     part.period = first_period(p, w->e->event);
@@ -410,6 +429,7 @@ static void put_all(struct writer *w)
     const struct profile *p = w->e->profile;
     node_path path = {0};
     number_of(w, ""); /* must be the first string */
+    choose_first_file(w);
     put_types(w);
     for (size_t i = 0; i < w->rows.nr && !w->failed; i++)
         put_row(w, i, &path);
