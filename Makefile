@@ -52,7 +52,7 @@ SRCS_jitdump  := $(call lib_srcs,jitdump)
 SRCS_unwind   := $(call lib_srcs,unwind unwind/native unwind/lua unwind/luajit unwind/v8 unwind/runtimes)
 SRCS_perfdata := $(call lib_srcs,perfdata)
 SRCS_base     := $(call lib_srcs,src/base)
-OBJS_src      := $(B)/src/live/vmstack_object.o $(B)/src/output/flamegraph_script.o $(B)/generated/pprof.pb-c.o
+OBJS_src      := $(B)/src/live/vmstack_object.o $(B)/src/output/flamegraph_script.o $(B)/generated/pprof.pb-c.o $(B)/generated/otlp.pb-c.o
 LIBS          := $(foreach r,$(ROOMS),$(B)/lib$(r).a)
 ALL_SRCS      := $(foreach r,$(ROOMS),$(SRCS_$(r))) src/cmd/main.c
 
@@ -90,15 +90,17 @@ $(BPF_OBJECTS): src/live/vmstack.bpf.c
 $(B)/src/live/vmstack_object.o: src/live/vmstack_object.S $(BPF_OBJECTS)
 	$(CC) -Wa,-I$(B)/src/live -c -o $@ $<
 
-# pprof's messages, packed by protobuf-c.
+# Messages that protobuf-c packs.
 PROTOC_C ?= protoc-c
-$(B)/generated/pprof.pb-c.c: src/output/pprof.proto
+$(B)/generated/%.pb-c.c: src/output/%.proto
 	@mkdir -p $(@D)
 	$(PROTOC_C) --proto_path=$(<D) --c_out=$(@D) $<
-$(B)/generated/pprof.pb-c.h: $(B)/generated/pprof.pb-c.c ;
+$(B)/generated/%.pb-c.h: $(B)/generated/%.pb-c.c ;
 $(B)/generated/%.o: $(B)/generated/%.c
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 $(B)/src/output/pprof.o: | $(B)/generated/pprof.pb-c.h
+$(B)/src/output/otlp.o: | $(B)/generated/otlp.pb-c.h
+.PRECIOUS: $(B)/generated/%.pb-c.c
 
 $(B)/src/output/flamegraph_script.o: src/output/flamegraph_script.S src/output/flamegraph.js
 	@mkdir -p $(@D)
@@ -210,7 +212,7 @@ format:
 	clang-format -i $(C_FILES)
 format-check:
 	clang-format --dry-run -Werror $(C_FILES)
-tidy: | $(LIBPERF)/.built $(B)/generated/pprof.pb-c.h
+tidy: | $(LIBPERF)/.built $(B)/generated/pprof.pb-c.h $(B)/generated/otlp.pb-c.h
 	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
 
 # Where bash-completion, zsh and fish look for completions below $(PREFIX)/share.

@@ -38,6 +38,7 @@ enum frame_flags {
     FRAME_LEAF = 4,   /* the innermost frame */
     FRAME_MADE = 8,   /* nothing has called from here: pc is where a signal's handler returns to, or
                          the outermost function of a stack that the program made. It is exact */
+    FRAME_PLAIN_LUA = 16, /* FRAME_LUA: of plain (PUC-Rio) Lua, not of LuaJIT */
 };
 
 /* How well a frame is proven (docs/provenance.md). A greater value is a weaker proof. */

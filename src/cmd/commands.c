@@ -17,7 +17,7 @@ const struct command commands[] = {
     {"fold", cmd_fold, &fold_command_line, "Print folded stacks for flame graph tools"},
     {"flamegraph", cmd_flamegraph, &flamegraph_command_line, "Draw a flame graph as one SVG file"},
     {"export", cmd_export, &export_command_line,
-     "Write a file for pprof, speedscope, Firefox, Chrome, KCachegrind, or JSON"},
+     "Write a file for pprof, OpenTelemetry, speedscope, Firefox, Chrome, KCachegrind, or JSON"},
     {"diff", cmd_diff, &diff_command_line,
      "Compare the recordings of two versions, with gates for CI"},
     {"annotate", cmd_annotate, &annotate_command_line,

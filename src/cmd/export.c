@@ -24,6 +24,8 @@ struct format {
 
 static const struct format formats[] = {
     {"pprof", "profile.pb.gz", ".pb", export_pprof, true, true, false},
+    {"otlp", "profile.otlp", ".otlp", export_otlp, true, false, false},
+    {"otlp-json", "profile.otlp.json", ".otlp.json", export_otlp_json, true, false, false},
     {"speedscope", "profile.speedscope.json", ".speedscope.json", export_speedscope, false, false,
      false},
     {"firefox", "profile.firefox.json", ".firefox.json", export_firefox, true, false, true},
@@ -40,13 +42,15 @@ struct export_command {
     const char *output;
     bool samples;
     unsigned labels; /* enum export_label */
+    bool has_labels; /* --labels was given */
+    const char *service;
 };
 
 /* ---- options ------------------------------------------------------------------------------- */
 
 static const char *format_names(void)
 {
-    return "pprof,speedscope,firefox,chrome,callgrind,json,folded";
+    return "pprof,otlp,otlp-json,speedscope,firefox,chrome,callgrind,json,folded";
 }
 
 static int take_format(void *target, const struct option_value *v, struct error *err)
@@ -73,6 +77,7 @@ static int take_labels(void *target, const struct option_value *v, struct error 
     struct export_command *c = target;
     char *rest = v->text;
     c->labels = 0;
+    c->has_labels = true;
     for (char *name; (name = strsep(&rest, ","));) {
         unsigned label = strcmp(name, "all") == 0 ? LABELS_ALL : 0;
         for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -94,9 +99,11 @@ static const struct option_row rows[] = {
                 "Write to FILE (- for standard output). FILE.gz is compressed.")},
     {ROW_FLAG(0, "samples", struct export_command, samples, "Count samples, not periods.")},
     {ROW_CALL(0, "labels", "LIST", take_labels,
-              "In pprof, give samples these labels: thread, pid, tid, tier, vm_state, provenance, "
-              "stack, or all or none (all)."),
+              "In pprof and otlp, give samples these labels: thread, pid, tid, tier, vm_state, "
+              "provenance, stack, or all or none (pprof: all; otlp: none)."),
      .list = true, .word_list = label_names},
+    {ROW_STRING(0, "service", "NAME", struct export_command, service,
+                "In otlp, call the service NAME (the command of each process).")},
     {0},
 };
 
@@ -109,6 +116,8 @@ const struct option_set export_command_line = {
     .about =
         "Writes a recording as a file that other programs read:\n"
         "  pprof        profile.pb.gz            go tool pprof and services that read its files\n"
+        "  otlp         profile.otlp             OpenTelemetry's profiles, in protobuf's form\n"
+        "  otlp-json    profile.otlp.json        the same as JSON\n"
         "  speedscope   profile.speedscope.json  speedscope.app\n"
         "  firefox      profile.firefox.json     profiler.firefox.com\n"
         "  chrome       profile.cpuprofile       Chrome's developer tools, VS Code\n"
@@ -158,6 +167,8 @@ static int complete_options(struct export_command *c)
     }
     if (!c->output)
         c->output = c->format->file;
+    if (!c->has_labels && c->format->write == export_pprof)
+        c->labels = LABELS_ALL;
     if (strcmp(c->output, "-") == 0)
         c->output = NULL;
     if (!c->output && c->format->gzip && isatty(STDOUT_FILENO)) {
@@ -240,7 +251,11 @@ static unsigned choose_event(const struct profile *p, const struct export_comman
 static int write_profile(struct profile *p, const struct export_command *c, struct replay *r,
                          FILE *out, struct error *err)
 {
-    struct export e = {.profile = p, .replay = r, .samples = c->samples, .labels = c->labels};
+    struct export e = {.profile = p,
+                       .replay = r,
+                       .samples = c->samples,
+                       .labels = c->labels,
+                       .service = c->service};
     e.event = choose_event(p, c, r);
     return c->format->write(&e, out, err);
 }
@@ -295,7 +310,7 @@ static int run(struct common *common, const struct export_command *c, struct err
 int cmd_export(int argc, char **argv)
 {
     struct common common;
-    struct export_command c = {.labels = LABELS_ALL};
+    struct export_command c = {0};
     struct error err = {0};
     common_init(&common);
     int status = common_parse(&common, &export_command_line, &c, argc, argv);

@@ -63,6 +63,12 @@ void export_put_type(const struct export *e, unsigned event, struct text *out)
     }
 }
 
+bool export_is_cpu_time(const struct export *e, unsigned event)
+{
+    const char *type = usual_type(e, event);
+    return type && strcmp(type, "cpu") == 0;
+}
+
 bool export_is_time(const struct export *e, unsigned event)
 {
     return replay_unit(e->replay, event) == UNIT_NS;

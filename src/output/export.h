@@ -31,15 +31,19 @@ struct export
 {
     struct profile *profile; /* finished; writers add their own strings */
     const struct replay *replay;
-    bool samples;    /* count samples, not periods */
-    unsigned event;  /* the event to write, if the format has room for one only */
-    unsigned labels; /* enum export_label */
+    bool samples;        /* count samples, not periods */
+    unsigned event;      /* the event to write, if the format has room for one only */
+    unsigned labels;     /* enum export_label */
+    const char *service; /* in OTLP, the name of the service; NULL: the command of each process */
 };
 
 /* Each function writes one whole file. It returns -1 if memory is out. The caller checks `out` for
  * write errors. */
 int export_json(const struct export *e, FILE *out, struct error *err);
 int export_pprof(const struct export *e, FILE *out, struct error *err); /* not yet compressed */
+/* OpenTelemetry's ProfilesData, in protobuf's binary form and as JSON. */
+int export_otlp(const struct export *e, FILE *out, struct error *err);
+int export_otlp_json(const struct export *e, FILE *out, struct error *err);
 int export_speedscope(const struct export *e, FILE *out, struct error *err);
 int export_firefox(const struct export *e, FILE *out, struct error *err);
 int export_chrome(const struct export *e, FILE *out, struct error *err);
@@ -56,6 +60,8 @@ const char *export_unit(const struct export *e, unsigned event);
 void export_put_type(const struct export *e, unsigned event, struct text *out);
 /* Returns whether the event's periods are ns of processor or wall time. */
 bool export_is_time(const struct export *e, unsigned event);
+/* Returns whether an event's periods are ns of processor time. */
+bool export_is_cpu_time(const struct export *e, unsigned event);
 /* Returns the weight of a sample. */
 uint64_t export_weight(const struct export *e, const struct profile_sample *s);
 /* Returns whether the sample is of the chosen event and has a stack. */

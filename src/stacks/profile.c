@@ -22,7 +22,7 @@ struct raw_key {
     uint64_t pc; /* of a managed frame; else 0 */
     uint16_t trace;
     uint8_t kind, tier, provenance;
-    bool inlined;
+    bool inlined, plain_lua;
 };
 
 struct raw_line {
@@ -64,7 +64,8 @@ static struct raw_key raw_key(const struct frame *f)
                             .kind = f->kind,
                             .tier = f->tier,
                             .provenance = f->provenance,
-                            .inlined = f->flags & FRAME_INLINED};
+                            .inlined = f->flags & FRAME_INLINED,
+                            .plain_lua = f->flags & FRAME_PLAIN_LUA};
 }
 
 static bool same_thread(const struct profile_thread *a, const struct profile_thread *b)
@@ -77,7 +78,7 @@ static bool same_key(const struct raw_key *a, const struct raw_key *b)
     return a->key.owner == b->key.owner && a->key.address == b->key.address &&
            a->key.lookup == b->key.lookup && a->pc == b->pc && a->trace == b->trace &&
            a->kind == b->kind && a->tier == b->tier && a->provenance == b->provenance &&
-           a->inlined == b->inlined;
+           a->inlined == b->inlined && a->plain_lua == b->plain_lua;
 }
 
 static uint64_t hash_of_key(const struct raw_key *k)
@@ -349,6 +350,7 @@ static int fill_location(struct finisher *f, const struct profile_worker *w,
                                   .kind = l->key.kind,
                                   .tier = l->key.tier,
                                   .provenance = l->key.provenance,
+                                  .plain_lua = l->key.plain_lua,
                                   .name_guessed = is_name_guessed(f, l)};
     for (uint32_t i = 0; i < l->nr_lines; i++) {
         const struct raw_line *raw = &w->lines.at[l->first_line + i];

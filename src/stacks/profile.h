@@ -41,6 +41,7 @@ struct profile_location {
     uint32_t dso; /* id; 0: none */
     uint16_t trace;
     uint8_t kind, tier, provenance;
+    bool plain_lua;    /* of plain Lua; of other Lua functions false: of LuaJIT */
     bool name_guessed; /* managed_name_is_guessed() */
 };
 

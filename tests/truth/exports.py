@@ -6,7 +6,7 @@ import importers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROTO = os.path.join(HERE, '..', '..', 'src', 'output')
-FILES = {'pprof': 'p.pb.gz', 'speedscope': 'p.speedscope.json', 'firefox': 'p.firefox.json', 'chrome': 'p.cpuprofile',
+FILES = {'pprof': 'p.pb.gz', 'otlp': 'p.otlp', 'otlp-json': 'p.otlp.json', 'speedscope': 'p.speedscope.json', 'firefox': 'p.firefox.json', 'chrome': 'p.cpuprofile',
          'callgrind': 'callgrind.out.p', 'json': 'p.jsonl', 'folded': 'p.folded'}
 
 
@@ -170,6 +170,154 @@ def read_pprof(path):
         for t, v in zip(types, s['value']):
             counts[t][stack(own['thread'], reversed(frames))] += v
     return counts, labels, d
+
+
+# OpenTelemetry's profiles, v1.10 and later: {message: {number: (name, kind)}}; kind: a message, or how its bytes are read.
+OTLP = {
+    'ProfilesData': {1: ('resourceProfiles', '*ResourceProfiles'), 2: ('dictionary', 'ProfilesDictionary')},
+    'ProfilesDictionary': {1: ('mappingTable', '*Mapping'), 2: ('locationTable', '*Location'), 3: ('functionTable', '*Function'),
+                           4: ('linkTable', '*Link'), 5: ('stringTable', '*string'), 6: ('attributeTable', '*KeyValueAndUnit'),
+                           7: ('stackTable', '*Stack')},
+    'ResourceProfiles': {1: ('resource', 'Resource'), 2: ('scopeProfiles', '*ScopeProfiles'), 3: ('schemaUrl', 'string')},
+    'ScopeProfiles': {1: ('scope', 'InstrumentationScope'), 2: ('profiles', '*Profile'), 3: ('schemaUrl', 'string')},
+    'InstrumentationScope': {1: ('name', 'string'), 2: ('version', 'string')},
+    'Resource': {1: ('attributes', '*KeyValue')},
+    'KeyValue': {1: ('key', 'string'), 2: ('value', 'AnyValue')},
+    'AnyValue': {1: ('stringValue', 'string'), 3: ('intValue', 'int64')},
+    'Profile': {1: ('sampleType', 'ValueType'), 2: ('samples', '*Sample'), 3: ('timeUnixNano', 'fixed64'), 4: ('durationNano', 'int64'),
+                5: ('periodType', 'ValueType'), 6: ('period', 'int64')},
+    'ValueType': {1: ('typeStrindex', 'int32'), 2: ('unitStrindex', 'int32')},
+    'Sample': {1: ('stackIndex', 'int32'), 2: ('attributeIndices', '*int32'), 3: ('linkIndex', 'int32'), 4: ('values', '*int64'),
+               5: ('timestampsUnixNano', '*fixed64')},
+    'Mapping': {1: ('memoryStart', 'int64'), 2: ('memoryLimit', 'int64'), 3: ('fileOffset', 'int64'), 4: ('filenameStrindex', 'int32'),
+                5: ('attributeIndices', '*int32')},
+    'Stack': {1: ('locationIndices', '*int32')},
+    'Location': {1: ('mappingIndex', 'int32'), 2: ('address', 'int64'), 3: ('lines', '*Line'), 4: ('attributeIndices', '*int32')},
+    'Line': {1: ('functionIndex', 'int32'), 2: ('line', 'int64'), 3: ('column', 'int64')},
+    'Function': {1: ('nameStrindex', 'int32'), 2: ('systemNameStrindex', 'int32'), 3: ('filenameStrindex', 'int32'), 4: ('startLine', 'int64')},
+    'KeyValueAndUnit': {1: ('keyStrindex', 'int32'), 2: ('value', 'AnyValue'), 3: ('unitStrindex', 'int32')},
+    'Link': {1: ('traceId', 'bytes'), 2: ('spanId', 'bytes')},
+}
+
+
+def varint(raw, at):
+    value = shift = 0
+    while True:
+        byte = raw[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def otlp_value(kind, raw):
+    """What JSON has for the bytes of a field whose length is given."""
+    if kind in OTLP:
+        return read_message(kind, raw)
+    return raw.decode() if kind == 'string' else raw.hex()
+
+
+def otlp_number(kind, value):
+    return value if kind == 'int32' else str(value)
+
+
+def read_message(message, raw):
+    """A message of the wire as its JSON is."""
+    d, at = {}, 0
+    while at < len(raw):
+        tag, at = varint(raw, at)
+        name, kind = OTLP[message][tag >> 3]
+        values, many = [], kind.startswith('*')
+        kind = kind.lstrip('*')
+        if tag & 7 == 0:
+            value, at = varint(raw, at)
+            values.append(otlp_number(kind, value))
+        elif tag & 7 == 1:
+            values.append(otlp_number(kind, int.from_bytes(raw[at:at + 8], 'little')))
+            at += 8
+        elif tag & 7 == 2:
+            size, at = varint(raw, at)
+            part, at = raw[at:at + size], at + size
+            if kind.startswith('int') or kind == 'fixed64': # packed
+                i = 0
+                while i < len(part):
+                    value, i = varint(part, i) if kind != 'fixed64' else (int.from_bytes(part[i:i + 8], 'little'), i + 8)
+                    values.append(otlp_number(kind, value))
+            else:
+                values.append(otlp_value(kind, part))
+        else:
+            sys.exit('wire type %d in %s' % (tag & 7, message))
+        if many:
+            d.setdefault(name, []).extend(values)
+        elif name in d:
+            sys.exit('%s.%s stands twice' % (message, name))
+        else:
+            d[name] = values[0]
+    return d
+
+
+def check_otlp(d):
+    """What receivers and profcheck ask for: entry 0 of every table is empty, indexes are in range, and more."""
+    tables = d['dictionary']
+    nr = {t[:-5]: len(tables[t]) for t in tables}
+    for t in tables:
+        zero = {'traceId': '00' * 16, 'spanId': '00' * 8} if t == 'linkTable' else '' if t == 'stringTable' else {}
+        if tables[t][0] != zero:
+            sys.exit('%s[0] is %r' % (t, tables[t][0]))
+    for t in 'stringTable', 'attributeTable', 'stackTable':
+        all_of = [json.dumps(v) for v in tables[t]]
+        if len(set(all_of)) != len(all_of):
+            sys.exit('%s has an entry twice' % t)
+    used = {t: {0} for t in nr}
+
+    def use(table, index):
+        if not 0 <= index < nr[table]:
+            sys.exit('%s %d of %d' % (table, index, nr[table]))
+        used[table].add(index)
+    def walk(m):
+        for k, v in m.items():
+            target = re.fullmatch('(string|attribute|stack|location|function|mapping|link|[a-z]+)(Strindex|Index|Indices)', k)
+            if target and k != 'attributes':
+                table = 'string' if target.group(2) == 'Strindex' else target.group(1)
+                for index in v if isinstance(v, list) else [v]:
+                    use(table, index)
+            for inner in v if isinstance(v, list) else [v]:
+                if isinstance(inner, dict):
+                    walk(inner)
+    walk(d)
+    for t in nr:
+        if len(used[t]) != nr[t]:
+            sys.exit('%s: entries that nothing refers to: %r' % (t, sorted(set(range(nr[t])) - used[t])[:5]))
+
+
+def read_otlp(path):
+    """({(service, type, unit): counts}, kinds of frames, the message)"""
+    d = json.load(open(path)) if path.endswith('.json') else read_message('ProfilesData', open(path, 'rb').read())
+    check_otlp(d)
+    tables = d['dictionary']
+    strings = tables['stringTable']
+    attribute = [(strings[a['keyStrindex']], a['value'].get('stringValue')) if a else None for a in tables['attributeTable']]
+    kinds, totals = collections.Counter(), {}
+    names = [[strings[tables['functionTable'][line['functionIndex']]['nameStrindex']] for line in l.get('lines', [])]
+             for l in tables['locationTable']]
+    for l in tables['locationTable'][1:]:
+        kinds.update(dict(attribute[i] for i in l['attributeIndices'])['profile.frame.type'].split())
+    for resource in d['resourceProfiles']:
+        facts = {a['key']: a['value']['stringValue'] for a in resource['resource']['attributes']}
+        for profile in resource['scopeProfiles'][0]['profiles']:
+            t = profile['sampleType']
+            counts = totals.setdefault((facts['service.name'], strings[t['typeStrindex']], strings[t['unitStrindex']]), collections.Counter())
+            begin, lasts = int(profile['timeUnixNano']), int(profile['durationNano'])
+            for s in profile['samples']:
+                own = dict(attribute[i] for i in s.get('attributeIndices', []))
+                times = [int(x) for x in s.get('timestampsUnixNano', [])]
+                if bool(times) == bool(s.get('values')) or len(s.get('values', [0])) != 1:
+                    sys.exit('a sample has %d times and %r' % (len(times), s.get('values')))
+                if any(not begin <= x < begin + lasts for x in times):
+                    sys.exit('a sample is outside of its profile\'s time')
+                frames = [f for l in tables['stackTable'][s['stackIndex']]['locationIndices'] for f in names[l]]
+                counts[stack(own.get('thread.name', ''), reversed(frames))] += len(times) or int(s['values'][0])
+    return totals, kinds, d
 
 
 def annotated(path, *options):

@@ -101,12 +101,12 @@ static void name(struct emitter *e, const struct lua_walk_state *s, size_t call,
 /* Returns a Lua frame that stands for a native one; NULL: for none. */
 static struct frame lua_frame(const struct frame *native)
 {
-    struct frame f = {.kind = FRAME_LUA, .tier = TIER_INTERP};
+    struct frame f = {.kind = FRAME_LUA, .tier = TIER_INTERP, .flags = FRAME_PLAIN_LUA};
     if (native) {
         f.pc = native->pc;
         f.cfa = native->cfa;
         f.code = native->code;
-        f.flags = native->flags;
+        f.flags |= native->flags;
     }
     return f;
 }
