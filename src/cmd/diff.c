@@ -3,6 +3,7 @@
 #include "cmd/common.h"
 #include "base/private_file.h"
 #include "output/diff.h"
+#include "output/export.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -152,7 +153,8 @@ static const struct option_row settings[] = {
     {ROW_CALL(
         0, "fail-on", "GATE", take_gate,
         "Fail if a function grows by more than GATE: [PATTERN:]self>+N% or total>=+N%, as a "
-        "share of all samples, or with %rel of what the function had before. The option may be "
+        "share of all samples, or with %rel of what the function had before; or if the whole does: "
+        "cpu>+N%, wall>+N%, samples>+N%. The option may be "
         "repeated (self>+1%).")},
     {ROW_CALL(0, "allow", "PATTERNS", take_allowed,
               "Let these functions grow (separated by commas)."),
@@ -285,10 +287,22 @@ static double complete_share(const struct replay_stats *st)
     return st->user ? (double)st->ends[STACK_COMPLETE] / (double)st->user : 1;
 }
 
+/* A gate that can never break is a mistake. */
+static int check_whole_gates(const struct diff *d, const char *event, struct error *err)
+{
+    vec_foreach (g, &d->options->gates)
+        if (g->metric == DIFF_METRICS + WHOLE_WEIGHT && !d->is_cpu_time)
+            return error_set(err, ERROR_FORMAT,
+                             "`%.60s': %.60s counts no processor time; its gate is total>+N%%",
+                             g->text, event ? event : "the event");
+    return 0;
+}
+
 static int add_stacks(struct diff *d, struct replay *r, const struct stacks *s, const char *path,
                       enum diff_side side, struct error *err)
 {
     const char *name = common_event_name(r, s);
+    const struct replay_stats *st = replay_stats(r);
     const char *kept = intern_string(d->strings, name ? name : "unknown");
     if (!kept)
         return error_no_memory(err);
@@ -297,7 +311,14 @@ static int add_stacks(struct diff *d, struct replay *r, const struct stacks *s, 
                                        .side = side,
                                        .read = replay_stats(r)->samples,
                                        .lost = perfdata_loss(replay_perfdata(r))->samples_lost,
-                                       .complete = complete_share(replay_stats(r))};
+                                       .wall_ns = st->last > st->first ? st->last - st->first : 0,
+                                       .complete = complete_share(st)};
+    const struct export e = {.replay = r};
+    const unsigned event = (unsigned)stacks_event(s, -1);
+    d->unit = export_unit(&e, event);
+    d->is_cpu_time = export_is_cpu_time(&e, event);
+    if (check_whole_gates(d, name, err) < 0)
+        return -1;
     return diff_add(d, &recording, s, err);
 }
 

@@ -74,7 +74,7 @@ struct counter {
     uint32_t block;     /* block of the current node */
     uint32_t stand_ins; /* number of stand-ins on the path to it */
     double unknown;     /* weight of stacks with a stand-in, or that end in a guess */
-    uint64_t samples;
+    uint64_t samples, weight;
     int event;
 };
 
@@ -162,6 +162,7 @@ static void enter(struct counter *c, uint32_t node)
 {
     const struct stack_node *n = stacks_node(c->stacks, node);
     c->samples += n->samples;
+    c->weight += n->period;
     if (n->depth == 1) {
         c->block = stacks_group(c->stacks, n->function)->block;
         c->blocks[c->block] += c->links[node].below;
@@ -319,6 +320,7 @@ int diff_add(struct diff *d, const struct diff_recording *r, const struct stacks
         d->nr[r->side]++;
         struct diff_recording *mine = &d->recordings.at[d->recordings.nr - 1];
         mine->samples = c.samples;
+        mine->weight = c.weight;
         mine->lost = lost_of_compared(&c, r);
         mine->unknown = unknown_share(&c, mine->lost);
     }
@@ -475,6 +477,7 @@ int diff_finish(struct diff *d, struct error *err)
     if (nr == UINT32_MAX || make_rows(d, nr) < 0 || diff_test_rows(d) < 0)
         return error_no_memory(err);
     find_doubtful(d);
+    diff_judge_whole(d);
     if (d->rows.nr)
         qsort(d->rows.at, d->rows.nr, sizeof(*d->rows.at), by_interest);
     return 0;

@@ -24,21 +24,25 @@
 
 enum diff_side { DIFF_BASE, DIFF_NEW, DIFF_SIDES };
 enum diff_metric { DIFF_SELF, DIFF_TOTAL, DIFF_METRICS };
+/* What the whole of a recording has, beside its shares. */
+enum diff_whole { WHOLE_SAMPLES, WHOLE_WEIGHT, WHOLE_WALL, DIFF_WHOLES };
 enum diff_level { DIFF_FUNCTION, DIFF_FILE, DIFF_MODULE, DIFF_STATE, DIFF_LEVELS };
 
 const char *diff_level_name(enum diff_level level);
 
-/* A rule: no row that the pattern matches may grow by more than the limit. */
+/* A rule: no row that the pattern matches may grow by more than the limit; or, for samples, cpu and
+ * wall, the whole. */
 struct diff_gate {
     const char *text; /* as the user gave it */
     char *pattern;    /* pattern of names; NULL: all rows. Owned */
-    uint8_t metric;
-    bool relative; /* the limit is a share of the row's base share, not of all samples */
-    bool or_equal; /* a growth equal to the limit breaks the gate, too */
-    double limit;  /* 0.02: 2 % */
+    uint8_t metric;   /* enum diff_metric; of the whole: DIFF_METRICS + enum diff_whole */
+    bool relative;    /* the limit is a share of the row's base share, not of all samples */
+    bool or_equal;    /* a growth equal to the limit breaks the gate, too */
+    double limit;     /* 0.02: 2 % */
 };
 
-/* Parse `[PATTERN:]self|total>[+]N%[rel]`; `>` may be `>=`. `text` must outlive the gate. */
+/* Parse `[PATTERN:]self|total>[+]N%[rel]` or `samples|cpu|wall>[+]N%`; `>` may be `>=`. `text` must
+ * outlive the gate. */
 int diff_gate_parse(const char *text, struct diff_gate *ret, struct error *err);
 void diff_gate_free(struct diff_gate *g);
 
@@ -62,7 +66,9 @@ struct diff_recording {
      * compared, assuming that the same part of the lost samples as of the read samples were of the
      * event and passed the filters. */
     uint64_t lost;
-    double complete; /* share of user stacks that are complete; 1 if there are none */
+    double complete;  /* share of user stacks that are complete; 1 if there are none */
+    uint64_t weight;  /* sum of the event's weights; diff_add() adds them up */
+    uint64_t wall_ns; /* from the first sample to the last; 0: not known */
     /* Share of all samples that were lost, or whose stack has a stand-in for something that was not
      * recorded, or whose innermost frame is a guess. diff_add() computes it. */
     double unknown;
@@ -120,6 +126,17 @@ struct diff_name {
     uint32_t row[DIFF_SIDES];
 };
 
+/* How the whole changed: samples, weight, time. */
+struct diff_change {
+    bool known;
+    double mean[DIFF_SIDES]; /* geometric means; lost samples are added */
+    double change,
+        margin;      /* of the new mean, as a share of the base's; half of its 95 % interval */
+    double p;        /* chance of so large a change in this direction without one */
+    uint8_t verdict; /* enum diff_verdict */
+    uint16_t gate;   /* for a regression: index of the broken gate */
+};
+
 struct diff {
     const struct diff_options *options;
     struct intern *strings;
@@ -131,6 +148,9 @@ struct diff {
     struct hash_table by_name; /* of indexes in `names` */
     VEC(struct diff_row) rows; /* filled by diff_finish(): regressions first, then by change */
     struct diff_share *row_shares;
+    struct diff_change whole[DIFF_WHOLES];
+    const char *unit;        /* of weights: "nanoseconds", "bytes", "count"; NULL: count */
+    bool is_cpu_time;        /* weights are ns of processor time */
     uint32_t nr[DIFF_SIDES]; /* number of recordings per side */
     uint32_t nr_tests, nr_regressions;
 };
@@ -193,6 +213,16 @@ double student_quantile(double p, double freedom);
 int diff_take_factor(const struct diff *d, struct diff_row *const *heavy, size_t nr,
                      struct diff_row *row);
 
+/* diff_whole.c: test the whole, and judge it. */
+void diff_judge_whole(struct diff *d);
+/* Returns the name of a part of the whole: "samples", "cpu time", "wall time" or the event. */
+const char *diff_whole_name(const struct diff *d, enum diff_whole w);
+/* Append a value of it, with its unit. */
+void diff_put_whole(const struct diff *d, enum diff_whole w, double value, struct text *t);
+
+/* diff_gate.c: return the index of the gate that the change of the whole breaks; -1: none. A gate
+ * of totals without a pattern counts, too: the whole's total is all weight. */
+int diff_broken_whole_gate(const struct diff *d, enum diff_whole w);
 /* diff_gate.c: return the index of the gate that the change breaks; -1: none. */
 int diff_broken_gate(const struct diff *d, const struct diff_row *row, enum diff_metric m);
 /* Returns the least growth that a gate allows the row, as a share of all samples; -1: no gate

@@ -33,13 +33,37 @@ static void put_case(const struct diff *d, const struct diff_row *row, enum diff
     text_string(t, "\"/>\n    </testcase>\n");
 }
 
+static void put_whole_case(const struct diff *d, enum diff_whole w, struct text *t)
+{
+    const struct diff_change *c = &d->whole[w];
+    text_string(t, "    <testcase classname=\"whole\" name=\"");
+    text_xml(t, diff_whole_name(d, w));
+    if (c->verdict != DIFF_REGRESSION) {
+        text_string(t, "\"/>\n");
+        return;
+    }
+    text_string(t, "\">\n      <failure type=\"regression\" message=\"it grew from ");
+    diff_put_whole(d, w, c->mean[DIFF_BASE], t);
+    text_string(t, " to ");
+    diff_put_whole(d, w, c->mean[DIFF_NEW], t);
+    text_printf(t, " (%+.1f%%, p %.2g): ", 100 * c->change, c->p);
+    text_xml(t, d->options->gates.at[c->gate].text);
+    text_string(t, "\"/>\n    </testcase>\n");
+}
+
 void diff_put_junit(const struct diff *d, struct text *t)
 {
+    uint32_t wholes = 0;
+    for (int w = 0; w < DIFF_WHOLES; w++)
+        wholes += d->whole[w].known;
     text_printf(t,
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                 "<testsuites>\n  <testsuite name=\"ljperf diff\" tests=\"%u\" failures=\"%u\" "
                 "errors=\"0\" skipped=\"0\">\n",
-                d->nr_tests, d->nr_regressions);
+                d->nr_tests + wholes, d->nr_regressions);
+    for (int w = 0; w < DIFF_WHOLES; w++)
+        if (d->whole[w].known)
+            put_whole_case(d, w, t);
     vec_foreach (row, &d->rows)
         for (int m = 0; m < DIFF_METRICS; m++)
             if (row->test[m].tested)
@@ -65,6 +89,8 @@ static void put_recording(struct json *j, const struct diff_recording *r)
     json_key_string(j, "side", r->side == DIFF_BASE ? "base" : "new");
     json_key_uint(j, "samples", r->samples);
     json_key_uint(j, "lost", r->lost);
+    json_key_uint(j, "weight", r->weight);
+    json_key_uint(j, "wall_ns", r->wall_ns);
     put_number(j, "complete", r->complete);
     put_number(j, "unknown", r->unknown);
     json_object_end(j);
@@ -84,16 +110,46 @@ static void put_recordings(struct json *j, const struct diff *d)
     json_array_end(j);
 }
 
+static const char *const verdicts[] = {
+    [DIFF_SAME] = "same",
+    [DIFF_GROWN] = "more",
+    [DIFF_SHRUNK] = "less",
+    [DIFF_ALLOWED] = "allowed",
+    [DIFF_REGRESSION] = "regression",
+};
+
+static void put_wholes(struct json *j, const struct diff *d)
+{
+    static const char *const names[] = {"samples", "weight", "wall_ns"};
+    json_key(j, "whole");
+    json_object(j);
+    for (int w = 0; w < DIFF_WHOLES; w++) {
+        const struct diff_change *c = &d->whole[w];
+        if (!c->known)
+            continue;
+        json_key(j, names[w]);
+        json_object(j);
+        json_key_string(j, "name", diff_whole_name(d, w));
+        json_key_string(j, "unit",
+                        w == WHOLE_SAMPLES ? "count"
+                        : w == WHOLE_WALL  ? "nanoseconds"
+                                           : d->unit ? d->unit : "count");
+        json_key_uint(j, "base", (uint64_t)llround(c->mean[DIFF_BASE]));
+        json_key_uint(j, "new", (uint64_t)llround(c->mean[DIFF_NEW]));
+        put_number(j, "change", c->change);
+        put_number(j, "margin", c->margin);
+        put_number(j, "p", c->p);
+        json_key_string(j, "verdict", verdicts[c->verdict]);
+        if (c->verdict == DIFF_REGRESSION)
+            json_key_string(j, "gate", d->options->gates.at[c->gate].text);
+        json_object_end(j);
+    }
+    json_object_end(j);
+}
+
 static void put_test(struct json *j, const struct diff *d, const struct diff_row *row,
                      enum diff_metric m)
 {
-    static const char *const verdicts[] = {
-        [DIFF_SAME] = "same",
-        [DIFF_GROWN] = "more",
-        [DIFF_SHRUNK] = "less",
-        [DIFF_ALLOWED] = "allowed",
-        [DIFF_REGRESSION] = "regression",
-    };
     const struct diff_test *t = &row->test[m];
     json_key(j, metric_names[m]);
     json_object(j);
@@ -150,6 +206,7 @@ int diff_write_json(const struct diff *d, FILE *out, struct error *err)
     json_key_uint(j, "tests", d->nr_tests);
     json_key_uint(j, "regressions", d->nr_regressions);
     put_recordings(j, d);
+    put_wholes(j, d);
     json_key(j, "rows");
     json_array(j);
     vec_foreach (row, &d->rows)

@@ -40,24 +40,28 @@ static bool parse_limit(const char *s, struct diff_gate *g)
 
 int diff_gate_parse(const char *text, struct diff_gate *ret, struct error *err)
 {
-    static const char *const metrics[] = {"self", "total"};
+    static const char *const metrics[] = {"self", "total", "samples", "cpu", "wall"};
     *ret = (struct diff_gate){.text = text};
     const char *sign = strrchr(text, '>');
     const char *start = sign; /* of the metric's word: patterns may contain colons */
     while (start && start > text && start[-1] != ':')
         start--;
-    for (int m = 0; start && m < DIFF_METRICS; m++) {
+    for (int m = 0; start && m < DIFF_METRICS + DIFF_WHOLES; m++) {
         const char *rest = skip_word(skip_blanks(start), metrics[m]);
         ret->metric = (uint8_t)m;
         if (!rest || !parse_limit(rest, ret))
             continue;
+        if (start > text && m >= DIFF_METRICS)
+            return error_set(err, ERROR_FORMAT, "`%.60s': %s is of the whole, and has no pattern",
+                             text, metrics[m]);
         if (start > text && !(ret->pattern = strndup(text, (size_t)(start - text) - 1)))
             return error_no_memory(err);
         return 0;
     }
     return error_set(err, ERROR_FORMAT,
                      "`%.60s' is not a gate; a gate is [PATTERN:]self>+2%%, total>=+5%% or, "
-                     "relative to the function's old share, self>+20%%rel",
+                     "relative to the function's old share, self>+20%%rel; of the whole cpu>+5%%, "
+                     "wall>+5%%, samples>+5%%",
                      text);
 }
 
@@ -115,6 +119,20 @@ int diff_broken_gate(const struct diff *d, const struct diff_row *row, enum diff
         const struct diff_gate *g = &d->options->gates.at[i];
         double limit = limit_of(g, row), grown = fmin(t->change, t->corrected);
         if (applies(g, row, m) && (g->or_equal ? grown >= limit : grown > limit))
+            return (int)i;
+    }
+    return -1;
+}
+
+int diff_broken_whole_gate(const struct diff *d, enum diff_whole w)
+{
+    const double grown = d->whole[w].change;
+    for (size_t i = 0; i < d->options->gates.nr; i++) {
+        const struct diff_gate *g = &d->options->gates.at[i];
+        bool is_total = g->metric == DIFF_TOTAL && !g->pattern && w == WHOLE_WEIGHT;
+        if (!is_total && g->metric != DIFF_METRICS + w)
+            continue;
+        if (g->or_equal ? grown >= g->limit : grown > g->limit)
             return (int)i;
     }
     return -1;

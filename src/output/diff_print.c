@@ -133,6 +133,32 @@ static void put_outcome(const struct diff *d, struct text *t)
         text_printf(t, "%u regression%s", d->nr_regressions, d->nr_regressions == 1 ? "" : "s");
     else
         text_string(t, "no regression");
+    const struct diff_change *c = &d->whole[WHOLE_WEIGHT];
+    if (c->known && c->verdict == DIFF_GROWN) {
+        text_printf(t, "; but the %s grew by %.0f%%, which no gate forbids (--fail-on '%s>+N%%')",
+                    diff_whole_name(d, WHOLE_WEIGHT), 100 * c->change,
+                    d->is_cpu_time ? "cpu" : "total");
+    }
+}
+
+/* What shares cannot show: "# cpu time  1.02 s -> 3.06 s  +200.0% +/- 20.0  more". */
+static void put_wholes(const struct diff *d, const char *before, struct text *t)
+{
+    for (int w = 0; w < DIFF_WHOLES; w++) {
+        const struct diff_change *c = &d->whole[w];
+        if (!c->known)
+            continue;
+        text_printf(t, "%s%-9s  ", before, diff_whole_name(d, w));
+        diff_put_whole(d, w, c->mean[DIFF_BASE], t);
+        text_string(t, " -> ");
+        diff_put_whole(d, w, c->mean[DIFF_NEW], t);
+        text_printf(t, "  %+.1f%% +/- %.1f", 100 * c->change, 100 * c->margin);
+        if (c->verdict != DIFF_SAME)
+            text_printf(t, "  %s", verdict_words[c->verdict]);
+        if (c->verdict == DIFF_REGRESSION)
+            text_printf(t, " (%s)", d->options->gates.at[c->gate].text);
+        text_char(t, '\n');
+    }
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -163,6 +189,7 @@ void diff_put_text(const struct diff *d, size_t rows, struct text *t)
     put_account(d, t);
     text_char(t, '\n');
     put_warnings(d, "# ", t);
+    put_wholes(d, "# ", t);
     for (int m = 0; m < DIFF_METRICS; m++) {
         const struct diff_row **chosen;
         size_t nr = choose_rows(d, m, rows, &chosen);
@@ -234,6 +261,7 @@ void diff_put_markdown(const struct diff *d, size_t rows, struct text *t)
     put_account(d, t);
     text_string(t, ".\n\n");
     put_warnings(d, "- ", t);
+    put_wholes(d, "- ", t);
     for (int m = 0; m < DIFF_METRICS; m++) {
         const struct diff_row **chosen;
         size_t nr = choose_rows(d, m, rows, &chosen);

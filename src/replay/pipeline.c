@@ -123,7 +123,10 @@ static void count_job(struct replay_worker *w, struct job *job)
             continue;
         see_frames(job, s, &seen);
         s->has_trace = seen.trace;
-        st->passed++;
+        if (!st->passed++ || s->sample.time < st->first)
+            st->first = s->sample.time;
+        if (s->sample.time > st->last)
+            st->last = s->sample.time;
         bool refused = !s->unwound && s->sample.stack && s->sample.user_abi != 0;
         st->unsupported_abi += refused && job->arch;
         st->unsupported_machine += refused && !job->arch;

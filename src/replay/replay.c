@@ -193,6 +193,10 @@ static void jobs_free(struct replay *r)
 /* Add what a worker counted, after its thread has ended. */
 static void add_stats(struct replay_stats *to, const struct replay_stats *st)
 {
+    if (st->passed && (!to->passed || st->first < to->first))
+        to->first = st->first;
+    if (st->last > to->last)
+        to->last = st->last;
     to->passed += st->passed;
     to->user += st->user;
     to->guessed += st->guessed;

@@ -148,6 +148,7 @@ struct replay_sink {
 struct replay_stats {
     uint64_t samples;             /* read, before filters */
     uint64_t passed;              /* after filters */
+    uint64_t first, last;         /* least and greatest time of these, ns */
     uint64_t user;                /* with a user stack to walk */
     uint64_t ends[STACK_NR_ENDS]; /* of these: by how they ended (after joining) */
     uint64_t joined;              /* truncated stacks continued by an earlier one */

@@ -49,8 +49,13 @@ static void gates_are_read(void **state)
     assert_int_equal(diff_gate_parse("operator>:self>1%", &g, &err), 0);
     assert_string_equal(g.pattern, "operator>");
     diff_gate_free(&g);
-    static const char *const bad[] = {"",        "self",      "self>",    "self>2",    "self<2%",
-                                      "own>+2%", "self>+-2%", "self>2%x", "f self>2%", "self>nan%"};
+    assert_int_equal(diff_gate_parse("cpu>=+5%", &g, &err), 0);
+    assert_true(g.metric == DIFF_METRICS + WHOLE_WEIGHT && g.or_equal);
+    assert_int_equal(diff_gate_parse("wall>5%", &g, &err), 0);
+    assert_true(g.metric == DIFF_METRICS + WHOLE_WALL);
+    static const char *const bad[] = {"",          "self",      "self>",     "self>2",
+                                      "self<2%",   "own>+2%",   "self>+-2%", "self>2%x",
+                                      "f self>2%", "self>nan%", "f:cpu>5%",  "samples"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         assert_int_equal(diff_gate_parse(bad[i], &g, &err), -1);
 }
