@@ -9,7 +9,8 @@
 
 struct annotate_command {
     struct annotate_options options;
-    uint32_t trace; /* 0: none */
+    uint32_t trace;  /* 0: none */
+    char *recording; /* given as an argument; NULL: none */
 };
 
 static int set_symbol(struct annotate_command *c, const char *symbol, struct error *err)
@@ -24,7 +25,11 @@ static int set_symbol(struct annotate_command *c, const char *symbol, struct err
 
 static int take_argument(void *target, char *text, struct error *err)
 {
-    return set_symbol(target, text, err);
+    struct annotate_command *c = target;
+    if (c->recording || !looks_like_recording(text))
+        return set_symbol(c, text, err);
+    c->recording = text;
+    return 0;
 }
 
 static int take_symbol(void *target, const struct option_value *v, struct error *err)
@@ -47,7 +52,7 @@ static const struct option_row rows[] = {
 
 const struct option_set annotate_command_line = {
     .name = "ljperf annotate",
-    .usage = "[options] [SYMBOL]",
+    .usage = "[options] [FILE] [SYMBOL]",
     .about =
         "Prints the source of a Lua or JavaScript function, or the machine code of a native one,\n"
         "with the share of the function's samples beside each line. SYMBOL is a function as\n"
@@ -103,6 +108,9 @@ int cmd_annotate(int argc, char **argv)
     struct error err = {0};
     common_init(&c);
     int status = common_parse(&c, &annotate_command_line, &ac, argc, argv);
+    if (status < 0 && ac.recording &&
+        (common_take_input(&c, ac.recording, &err) < 0 || common_unpack(&c, &err) < 0))
+        status = command_error("annotate", &err, EXIT_BAD_USAGE);
     if (status < 0 && ac.trace && ac.options.symbol) {
         error_set(&err, ERROR_FORMAT, "a function and --trace cannot be given together");
         status = command_line_error(&annotate_command_line, NULL, &err);

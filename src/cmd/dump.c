@@ -184,9 +184,15 @@ static int run(const struct dump *d)
 {
     const struct perfdata_options options = {.unordered = true, .raw = d->raw};
     struct perfdata *pd;
+    struct unpacked *unpacked;
     struct error err = {0};
-    if (perfdata_open(d->input, &options, &pd, &err) < 0)
+    if (unpack(d->input, &unpacked, &err) < 0)
         return fail(&err, EXIT_BAD_INPUT);
+    const char *input = unpacked ? unpacked_recording(unpacked) : d->input;
+    if (perfdata_open(input, &options, &pd, &err) < 0) {
+        unpacked_free(unpacked);
+        return fail(&err, EXIT_BAD_INPUT);
+    }
     int r = 0, status = 0;
     if (d->header)
         (void)perfdata_print_header(pd, stdout); /* errors are noticed at the end */
@@ -199,6 +205,7 @@ static int run(const struct dump *d)
     else
         status = report_loss(pd);
     perfdata_close(pd);
+    unpacked_free(unpacked);
     return status;
 }
 

@@ -74,18 +74,32 @@ static bool begins(const uint8_t *head, size_t size, size_t at, const char *magi
     return size >= at + length && memcmp(head + at, magic, length) == 0;
 }
 
-/* Whether the file is packed, by its first bytes. */
-static bool is_packed(int fd)
+static bool begins_as_recording(const uint8_t *head, size_t size)
 {
-    uint8_t head[HEAD];
-    ssize_t n = pread(fd, head, sizeof(head), 0);
-    size_t size = n > 0 ? (size_t)n : 0;
+    return begins(head, size, 0, "PERFILE2", 8) || begins(head, size, 0, "2ELIFREP", 8);
+}
+
+static bool begins_as_packed(const uint8_t *head, size_t size)
+{
     return begins(head, size, 0, "\x1f\x8b", 2) || begins(head, size, 0, "\x28\xb5\x2f\xfd", 4) ||
            begins(head, size, 0,
                   "\xfd"
                   "7zXZ",
                   5) ||
            begins(head, size, 0, "BZh", 3) || begins(head, size, 257, "ustar", 5);
+}
+
+/* The first bytes of a regular file; 0: there is none. */
+static size_t read_head(const char *path, uint8_t head[HEAD])
+{
+    struct stat st;
+    int fd = stat(path, &st) == 0 && S_ISREG(st.st_mode)
+                 ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+                 : -1;
+    ssize_t n = fd < 0 ? 0 : read(fd, head, HEAD);
+    if (fd >= 0)
+        close(fd);
+    return n > 0 ? (size_t)n : 0;
 }
 
 static int damaged(const struct unpacked *u, struct error *err)
@@ -110,8 +124,7 @@ static int copy_member(struct unpacked *u, int to, bool *is_recording, struct er
         if (n <= 0)
             break;
         if (first)
-            *is_recording = begins(block, (size_t)n, 0, "PERFILE2", 8) ||
-                            begins(block, (size_t)n, 0, "2ELIFREP", 8);
+            *is_recording = begins_as_recording(block, (size_t)n);
         first = false;
         u->bytes += (uint64_t)n;
         if (u->bytes > UNPACKED_MAX)
@@ -203,16 +216,13 @@ static int open_and_take(struct unpacked *u, int fd, struct error *err)
 
 int unpack(const char *path, struct unpacked **ret, struct error *err)
 {
-    struct stat st;
+    uint8_t head[HEAD];
     *ret = NULL;
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+    if (!begins_as_packed(head, read_head(path, head)))
         return 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || !is_packed(fd)) {
-        if (fd >= 0)
-            close(fd);
+    if (fd < 0)
         return 0;
-    }
     struct unpacked *u = calloc(1, sizeof(*u));
     if (u)
         u->path = path;
@@ -238,6 +248,13 @@ void unpacked_free(struct unpacked *u)
         dlclose(u->lib.handle);
     free(u->recording);
     free(u);
+}
+
+bool looks_like_recording(const char *path)
+{
+    uint8_t head[HEAD];
+    size_t size = read_head(path, head);
+    return begins_as_recording(head, size) || begins_as_packed(head, size);
 }
 
 const char *unpacked_recording(const struct unpacked *u)

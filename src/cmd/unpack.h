@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
 /* A recording that was unpacked into a folder of its own, which only we can enter. */
 struct unpacked;
 
@@ -14,6 +16,10 @@ struct unpacked;
  * Returns -1 if it is damaged, too large, or a tar without a recording. */
 int unpack(const char *path, struct unpacked **ret, struct error *err);
 void unpacked_free(struct unpacked *u);
+
+/* Whether there is a file at `path` that begins as a recording does, or a packed file: no function
+ * has such a name. */
+bool looks_like_recording(const char *path);
 
 /* The recording. Valid as long as `u` is. */
 const char *unpacked_recording(const struct unpacked *u);
