@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Copies a pipe with a memory log into a temporary file. The records of the log describe memory for
  * samples that came before them, so the recording has to be read twice. */
+#include "base/private_file.h"
 #include "base/unnamed_file.h"
 #include "perfdata/perfdata_internal.h"
 #include "perfdata/vmevent.h"
@@ -38,19 +39,12 @@ static bool announces_log(struct stream *s)
 static int copy_bytes(struct stream *s, int to, const uint8_t *bytes, size_t size,
                       struct error *err)
 {
-    while (size) {
-        ssize_t n = write(to, bytes, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return error_system(err, n < 0 ? errno : EIO,
-                                "%s: it cannot be kept in a temporary file to be read twice (set "
-                                "TMPDIR to another place, or record into a file)",
-                                s->path);
-        bytes += n;
-        size -= (size_t)n;
-    }
-    return 0;
+    if (file_write_all(to, bytes, size) == 0)
+        return 0;
+    return error_system(err, errno,
+                        "%s: it cannot be kept in a temporary file to be read twice (set TMPDIR to "
+                        "another place, or record into a file)",
+                        s->path);
 }
 
 static int copy_rest(struct stream *s, int to, struct error *err)

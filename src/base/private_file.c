@@ -83,3 +83,20 @@ int private_file_create(const char *path)
     errno = why;
     return why ? -1 : fd;
 }
+
+int file_write_all(int fd, const void *bytes, size_t size)
+{
+    const char *at = bytes;
+    while (size) {
+        ssize_t n = write(fd, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = EIO;
+        if (n <= 0)
+            return -1;
+        at += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}

@@ -4,6 +4,7 @@
 #ifndef BASE_PRIVATE_FILE_H
 #define BASE_PRIVATE_FILE_H
 
+#include <stddef.h>
 #include <stdio.h>
 
 /* Open a file for writing, empty, that nobody but its owner can read. A new file belongs to the
@@ -16,5 +17,8 @@ int private_file_create(const char *path);
 /* Open a file for writing, empty, as fopen(path, "w") does. A new file belongs to the caller, as
  * above; who may read it is as usual (umask). NULL: errno says why. */
 FILE *callers_file_create(const char *path);
+
+/* Write all bytes. Returns -1 with errno set if that fails. */
+int file_write_all(int fd, const void *bytes, size_t size);
 
 #endif

@@ -146,18 +146,3 @@ int temporary_folder_create(const struct temporary_folder *f, const char *name)
     errno = why;
     return fd;
 }
-
-int temporary_folder_write(int fd, const void *bytes, size_t size)
-{
-    const char *at = bytes;
-    while (size) {
-        ssize_t n = write(fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        at += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}

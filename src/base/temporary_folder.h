@@ -3,8 +3,6 @@
 #ifndef BASE_TEMPORARY_FOLDER_H
 #define BASE_TEMPORARY_FOLDER_H
 
-#include <stddef.h>
-
 struct temporary_folder;
 
 /* Make one. A child process removes it when this process ends, however it ends. NULL: errno says
@@ -19,8 +17,5 @@ const char *temporary_folder_path(const struct temporary_folder *f);
  * writing, which the caller closes. -1: errno says why: EEXIST: it is there; EINVAL: `name` is
  * empty or absolute, or has a part "..", "." or "". */
 int temporary_folder_create(const struct temporary_folder *f, const char *name);
-
-/* Write all bytes to such a file. Returns -1 with errno set if that fails. */
-int temporary_folder_write(int fd, const void *bytes, size_t size);
 
 #endif

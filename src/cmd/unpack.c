@@ -5,11 +5,10 @@
  * it that has no "..".
  */
 #include "cmd/unpack.h"
+#include "base/archive_library.h"
+#include "base/private_file.h"
 #include "base/temporary_folder.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -23,37 +22,8 @@
 enum { HEAD = 512, BLOCK = 256 << 10, MEMBERS_MAX = 1 << 20 };
 static const uint64_t UNPACKED_MAX = UINT64_C(256) << 30;
 
-#define FUNCTIONS(X)                     \
-    X(archive_read_new)                  \
-    X(archive_read_free)                 \
-    X(archive_read_support_filter_gzip)  \
-    X(archive_read_support_filter_bzip2) \
-    X(archive_read_support_filter_xz)    \
-    X(archive_read_support_filter_zstd)  \
-    X(archive_read_support_format_raw)   \
-    X(archive_read_support_format_tar)   \
-    X(archive_read_open_fd)              \
-    X(archive_read_next_header)          \
-    X(archive_read_data)                 \
-    X(archive_error_string)              \
-    X(archive_format)                    \
-    X(archive_entry_pathname)            \
-    X(archive_entry_filetype)            \
-    X(archive_entry_hardlink)
-
-#define POINTER(name) __typeof__(name) *name;
-#define LOAD(name)                                    \
-    *(void **)&lib->name = dlsym(lib->handle, #name); \
-    whole &= lib->name != NULL;
-
-/* The functions of libarchive by their own names. */
-struct library {
-    void *handle;
-    FUNCTIONS(POINTER)
-};
-
 struct unpacked {
-    struct library lib;
+    struct archive_library lib;
     struct archive *archive;
     const char *path; /* of the packed file, for errors */
     struct temporary_folder *folder;
@@ -61,16 +31,6 @@ struct unpacked {
     bool is_tar;
     uint64_t bytes, members;
 };
-
-static int load(struct library *lib, struct error *err)
-{
-    bool whole = true;
-    lib->handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
-    if (!lib->handle)
-        return error_set(err, ERROR_UNSUPPORTED, "libarchive cannot be loaded: %s", dlerror());
-    FUNCTIONS(LOAD)
-    return whole ? 0 : error_set(err, ERROR_UNSUPPORTED, "libarchive is too old");
-}
 
 static bool begins(const uint8_t *head, size_t size, size_t at, const char *magic, size_t length)
 {
@@ -133,7 +93,7 @@ static int copy_member(struct unpacked *u, int to, bool *is_recording, struct er
         if (u->bytes > UNPACKED_MAX)
             failed = error_set(err, ERROR_UNSUPPORTED, "%s: unpacked, it has more than %u GiB",
                                u->path, (unsigned)(UNPACKED_MAX >> 30));
-        else if (temporary_folder_write(to, block, (size_t)n) < 0)
+        else if (file_write_all(to, block, (size_t)n) < 0)
             failed = error_system(err, errno,
                                   "%s: it cannot be unpacked into %s (TMPDIR may name "
                                   "another place)",
@@ -172,7 +132,7 @@ static int take_member(struct unpacked *u, struct archive_entry *entry, struct e
 
 static int take_all(struct unpacked *u, int fd, struct error *err)
 {
-    struct library *lib = &u->lib;
+    struct archive_library *lib = &u->lib;
     struct archive_entry *entry;
     /* Not all filters: some run other programs. */
     lib->archive_read_support_filter_gzip(u->archive);
@@ -207,7 +167,7 @@ static int take_all(struct unpacked *u, int fd, struct error *err)
 
 static int open_and_take(struct unpacked *u, int fd, struct error *err)
 {
-    if (load(&u->lib, err) < 0)
+    if (archive_library_load(&u->lib, err) < 0)
         return -1;
     u->archive = u->lib.archive_read_new();
     if (!u->archive)
@@ -251,8 +211,7 @@ void unpacked_free(struct unpacked *u)
     if (!u)
         return;
     temporary_folder_free(u->folder);
-    if (u->lib.handle)
-        dlclose(u->lib.handle);
+    archive_library_close(&u->lib);
     free(u->recording);
     free(u);
 }

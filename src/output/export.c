@@ -259,3 +259,56 @@ void string_numbers_free(struct string_numbers *n)
     vec_free(&n->strings);
     hash_table_free(&n->table);
 }
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+enum { PAGE = 4096 };
+
+static uint32_t file_index(struct export_files *to, const struct profile_location *l,
+                           const char *module)
+{
+    for (size_t i = to->files.nr; i-- > 0;)
+        if (to->files.at[i].module == module && to->files.at[i].dso == l->dso)
+            return (uint32_t)i;
+    struct export_file f = {.module = module,
+                            .dso = l->dso,
+                            .begin = UINT64_MAX,
+                            .kernel = l->kind == FRAME_KERNEL || l->kind == FRAME_GUEST_KERNEL};
+    return vec_push(&to->files, f) ? (uint32_t)to->files.nr - 1 : UINT32_MAX;
+}
+
+static bool take_location(const struct profile *p, const struct profile_location *l,
+                          struct export_files *to)
+{
+    const struct profile_line *line = &p->lines.at[l->first_line + l->nr_lines - 1];
+    const char *module = p->functions.at[line->function].module;
+    if (!module || profile_is_managed(l->kind)) /* these are in no file that has addresses */
+        return vec_push(&to->of, 0);
+    uint32_t at = file_index(to, l, module);
+    if (at == UINT32_MAX || !vec_push(&to->of, at + 1))
+        return false;
+    struct export_file *f = &to->files.at[at];
+    f->begin = l->address < f->begin ? l->address : f->begin;
+    f->end = l->address > f->end ? l->address : f->end;
+    f->lines |= line->line != 0;
+    f->inlines |= l->nr_lines > 1;
+    return true;
+}
+
+bool export_files_find(const struct profile *p, struct export_files *ret)
+{
+    for (size_t i = 0; i < p->locations.nr; i++)
+        if (!take_location(p, &p->locations.at[i], ret))
+            return false;
+    vec_foreach (f, &ret->files) {
+        f->begin = f->kernel ? f->begin & -(uint64_t)PAGE : 0;
+        f->end = (f->end | (PAGE - 1)) + 1;
+    }
+    return true;
+}
+
+void export_files_free(struct export_files *f)
+{
+    vec_free(&f->files);
+    vec_free(&f->of);
+}

@@ -95,6 +95,24 @@ const char *export_vm_state(const struct profile *p, uint32_t node);
 typedef VEC(uint32_t) node_path;
 bool export_path(const struct profile *p, uint32_t node, node_path *ret);
 
+/* A file with frames, for formats that have mappings: it is one mapping, from its first byte on.
+ * For generated code it is the perf map or jitdump. */
+struct export_file {
+    const char *module;
+    uint32_t dso;
+    uint64_t begin,
+        end; /* range of addresses, in pages; of the kernel from the first that was seen */
+    bool kernel, lines, inlines;
+};
+struct export_files {
+    VEC(struct export_file) files;
+    VEC(uint32_t) of; /* by location: index of its file + 1; 0: none, as of managed functions */
+};
+/* Find the files of all locations. `ret` is zeros, and is freed in any case. Returns false if
+ * memory is out. */
+bool export_files_find(const struct profile *p, struct export_files *ret);
+void export_files_free(struct export_files *f);
+
 /* The wanted samples by thread, in order. Those of thread t are order[starts[t]] up to
  * order[starts[t + 1]], which are indexes in the profile's samples. */
 struct thread_samples {

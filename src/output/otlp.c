@@ -27,7 +27,7 @@
 #define LJPERF_VERSION "0.1"
 #endif
 
-enum { PAGE = 4096, ATTRIBUTES_MAX = 8 };
+enum { ATTRIBUTES_MAX = 8 };
 
 /* Samples of a profile that do not differ in anything that is written but their times. */
 struct row {
@@ -55,13 +55,6 @@ struct attribute {
     int64_t number;
 };
 
-struct file {
-    const char *module;
-    uint32_t dso;
-    uint64_t low, high;
-    bool kernel;
-};
-
 struct writer {
     const struct export *e;
     struct arena arena;
@@ -71,8 +64,7 @@ struct writer {
     VEC(struct group) groups;
     VEC(const char *) services; /* by thread */
     VEC(struct attribute) attributes;
-    VEC(struct file) files;
-    VEC(uint32_t) file_of;     /* by location: file + 1; 0: none */
+    struct export_files files;
     VEC(uint32_t) stack_of;    /* by node: index of its stack; 0: none */
     VEC(uint32_t) stack_nodes; /* by stack */
     bool failed;
@@ -256,53 +248,19 @@ static void fill_any(Otlp__AnyValue *to, const char *value, int64_t num)
         to->int_value = num;
 }
 
-/* ---- files --------------------------------------------------------------------------------- */
-
-static uint32_t file_index(struct writer *w, const struct profile_location *l, const char *module)
-{
-    for (size_t i = w->files.nr; i-- > 0;)
-        if (w->files.at[i].module == module && w->files.at[i].dso == l->dso)
-            return (uint32_t)i;
-    struct file f = {.module = module,
-                     .dso = l->dso,
-                     .low = UINT64_MAX,
-                     .kernel = l->kind == FRAME_KERNEL || l->kind == FRAME_GUEST_KERNEL};
-    w->failed |= !vec_push(&w->files, f);
-    return (uint32_t)w->files.nr - 1;
-}
-
-/* Managed functions are in no file that has addresses. */
-static void gather_files(struct writer *w)
-{
-    const struct profile *p = w->e->profile;
-    for (size_t i = 0; i < p->locations.nr && !w->failed; i++) {
-        const struct profile_location *l = &p->locations.at[i];
-        const struct profile_line *line = &p->lines.at[l->first_line + l->nr_lines - 1];
-        const char *module = p->functions.at[line->function].module;
-        bool none = !module || profile_is_managed(l->kind);
-        uint32_t at = none ? 0 : file_index(w, l, module) + 1;
-        w->failed |= !vec_push(&w->file_of, at);
-        if (w->failed || none)
-            continue;
-        struct file *f = &w->files.at[at - 1];
-        f->low = l->address < f->low ? l->address : f->low;
-        f->high = l->address > f->high ? l->address : f->high;
-    }
-}
-
 /* ---- the dictionary ------------------------------------------------------------------------ */
 
 static void fill_mappings(struct writer *w, Otlp__ProfilesDictionary *d)
 {
-    d->n_mapping_table = w->files.nr + 1;
+    d->n_mapping_table = w->files.files.nr + 1;
     d->mapping_table = MESSAGES(w, Otlp__Mapping, d->n_mapping_table, otlp__mapping__init);
-    for (size_t i = 0; i < w->files.nr && !w->failed; i++) {
-        const struct file *f = &w->files.at[i];
+    for (size_t i = 0; i < w->files.files.nr && !w->failed; i++) {
+        const struct export_file *f = &w->files.files.at[i];
         Otlp__Mapping *m = d->mapping_table[i + 1];
         char hex[2 * BUILD_ID_MAX + 1];
         export_build_id(w->e, f->dso, hex);
-        m->memory_start = m->file_offset = f->kernel ? f->low & -(uint64_t)PAGE : 0;
-        m->memory_limit = (f->high | (PAGE - 1)) + 1;
+        m->memory_start = m->file_offset = f->begin;
+        m->memory_limit = f->end;
         m->filename_strindex = number(w, f->module);
         const char *id = *hex ? intern_string(w->e->profile->strings, hex) : NULL;
         if (!id)
@@ -319,7 +277,7 @@ static void fill_location(struct writer *w, size_t index, Otlp__Location *m)
 {
     const struct profile *p = w->e->profile;
     const struct profile_location *l = &p->locations.at[index];
-    m->mapping_index = (int32_t)w->file_of.at[index];
+    m->mapping_index = (int32_t)w->files.of.at[index];
     m->address = m->mapping_index ? l->address : 0;
     m->n_lines = l->nr_lines;
     m->lines = MESSAGES(w, Otlp__Line, l->nr_lines, otlp__line__init);
@@ -578,9 +536,7 @@ static bool gather(struct writer *w)
     gather_rows(w);
     if (!w->failed)
         gather_times(w);
-    if (!w->failed)
-        gather_files(w);
-    return !w->failed;
+    return !w->failed && export_files_find(w->e->profile, &w->files);
 }
 
 static void write_packed(struct writer *w, const Otlp__ProfilesData *all, FILE *out)
@@ -611,7 +567,8 @@ static int export_as(const struct export *e, FILE *out,
 {
     struct writer w = {.e = e};
     Otlp__ProfilesData all = OTLP__PROFILES_DATA__INIT;
-    if (gather(&w))
+    w.failed = !gather(&w);
+    if (!w.failed)
         fill(&w, &all);
     w.failed |= w.strings.failed;
     if (!w.failed)
@@ -622,8 +579,7 @@ static int export_as(const struct export *e, FILE *out,
     vec_free(&w.groups);
     vec_free(&w.services);
     vec_free(&w.attributes);
-    vec_free(&w.files);
-    vec_free(&w.file_of);
+    export_files_free(&w.files);
     vec_free(&w.stack_of);
     vec_free(&w.stack_nodes);
     hash_table_free(&w.row_numbers);

@@ -16,21 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096, LABELS_MAX = 8 };
+enum { LABELS_MAX = 8 };
 
 /* Samples that do not differ in anything that is written. */
 struct row {
     uint32_t node, thread;
     uint8_t end;
     bool unwound;
-};
-
-/* A file with frames. For generated code, it is the perf map or jitdump. */
-struct file {
-    const char *module;
-    uint32_t dso;
-    uint64_t low, high; /* range of addresses seen */
-    bool kernel, lines, inlines;
 };
 
 struct writer {
@@ -40,11 +32,10 @@ struct writer {
     VEC(struct row) rows;
     VEC(int64_t) values; /* nr_types values per row */
     struct hash_table row_numbers;
-    VEC(struct file) files;
-    VEC(uint32_t) file_of; /* per location: file + 1; 0: none */
-    size_t first_file;     /* the one that is written first */
-    VEC(unsigned) events;  /* events that were sampled, ascending */
-    size_t nr_types;       /* sample types: a count and a period for each event */
+    struct export_files files;
+    size_t first_file;    /* the one that is written first */
+    VEC(unsigned) events; /* events that were sampled, ascending */
+    size_t nr_types;      /* sample types: a count and a period for each event */
     VEC(uint8_t) packed;
     bool failed;
 };
@@ -138,51 +129,14 @@ static bool gather_rows(struct writer *w)
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static uint32_t file_index(struct writer *w, const struct profile_location *l, const char *module)
-{
-    for (size_t i = w->files.nr; i-- > 0;)
-        if (w->files.at[i].module == module && w->files.at[i].dso == l->dso)
-            return (uint32_t)i;
-    struct file f = {.module = module,
-                     .dso = l->dso,
-                     .low = UINT64_MAX,
-                     .kernel = l->kind == FRAME_KERNEL || l->kind == FRAME_GUEST_KERNEL};
-    return vec_push(&w->files, f) ? (uint32_t)w->files.nr - 1 : UINT32_MAX;
-}
-
-/* Managed functions are in no file that has addresses. */
-static bool gather_files(struct writer *w)
-{
-    const struct profile *p = w->e->profile;
-    for (size_t i = 0; i < p->locations.nr; i++) {
-        const struct profile_location *l = &p->locations.at[i];
-        const struct profile_line *line = &p->lines.at[l->first_line + l->nr_lines - 1];
-        const char *module = p->functions.at[line->function].module;
-        uint32_t at = UINT32_MAX;
-        if (!module || profile_is_managed(l->kind)) {
-            if (!vec_push(&w->file_of, 0))
-                return false;
-            continue;
-        }
-        if ((at = file_index(w, l, module)) == UINT32_MAX || !vec_push(&w->file_of, at + 1))
-            return false;
-        struct file *f = &w->files.at[at];
-        f->low = l->address < f->low ? l->address : f->low;
-        f->high = l->address > f->high ? l->address : f->high;
-        f->lines |= line->line != 0;
-        f->inlines |= l->nr_lines > 1;
-    }
-    return true;
-}
-
-static void put_file(struct writer *w, uint64_t id, const struct file *f)
+static void put_file(struct writer *w, uint64_t id, const struct export_file *f)
 {
     char hex[2 * BUILD_ID_MAX + 1];
     Pprof__Mapping m = PPROF__MAPPING__INIT;
     export_build_id(w->e, f->dso, hex);
     m.id = id;
-    m.memory_start = m.file_offset = f->kernel ? f->low & -(uint64_t)PAGE : 0;
-    m.memory_limit = (f->high | (PAGE - 1)) + 1;
+    m.memory_start = m.file_offset = f->begin;
+    m.memory_limit = f->end;
     m.filename = number(w, f->module);
     m.build_id = number_of(w, hex);
     m.has_functions = true;
@@ -195,7 +149,7 @@ static void put_file(struct writer *w, uint64_t id, const struct file *f)
 }
 
 /* By pprof's convention the first mapping is the program: the file with the name of a process. */
-static bool is_program(const struct writer *w, const struct file *f)
+static bool is_program(const struct writer *w, const struct export_file *f)
 {
     const char *slash = strrchr(f->module, '/');
     vec_foreach (t, &w->e->profile->threads)
@@ -207,22 +161,22 @@ static bool is_program(const struct writer *w, const struct file *f)
 
 static void choose_first_file(struct writer *w)
 {
-    for (size_t i = w->files.nr; i-- > 0;)
-        if (is_program(w, &w->files.at[i]))
+    for (size_t i = w->files.files.nr; i-- > 0;)
+        if (is_program(w, &w->files.files.at[i]))
             w->first_file = i;
 }
 
 /* The id of a file's mapping. Stores want ids to be 1, 2, 3, ... in the order of the message. */
 static uint64_t mapping_id(const struct writer *w, size_t file)
 {
-    return (file + w->files.nr - w->first_file) % w->files.nr + 1;
+    return (file + w->files.files.nr - w->first_file) % w->files.files.nr + 1;
 }
 
 static void put_files(struct writer *w)
 {
-    size_t nr = w->files.nr;
+    size_t nr = w->files.files.nr;
     for (size_t i = w->first_file; i < w->first_file + nr; i++)
-        put_file(w, mapping_id(w, i % nr), &w->files.at[i % nr]);
+        put_file(w, mapping_id(w, i % nr), &w->files.files.at[i % nr]);
 }
 
 /* ---- locations, functions ------------------------------------------------------------------ */
@@ -242,7 +196,7 @@ static void put_location(struct writer *w, size_t index)
         list[i] = &lines[i];
     }
     m.id = index + 1;
-    m.mapping_id = w->file_of.at[index] ? mapping_id(w, w->file_of.at[index] - 1) : 0;
+    m.mapping_id = w->files.of.at[index] ? mapping_id(w, w->files.of.at[index] - 1) : 0;
     m.address = m.mapping_id ? l->address : 0;
     m.n_line = l->nr_lines;
     m.line = list;
@@ -446,15 +400,14 @@ static void put_all(struct writer *w)
 int export_pprof(const struct export *e, FILE *out, struct error *err)
 {
     struct writer w = {.e = e, .out = out};
-    w.failed = !find_events(&w) || !gather_rows(&w) || !gather_files(&w);
+    w.failed = !find_events(&w) || !gather_rows(&w) || !export_files_find(e->profile, &w.files);
     if (!w.failed)
         put_all(&w);
     bool failed = w.failed || w.strings.failed;
     string_numbers_free(&w.strings);
     vec_free(&w.rows);
     vec_free(&w.values);
-    vec_free(&w.files);
-    vec_free(&w.file_of);
+    export_files_free(&w.files);
     vec_free(&w.events);
     vec_free(&w.packed);
     hash_table_free(&w.row_numbers);

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * libarchive is loaded only when a tar is written. It loads a dozen other libraries, which would
- * cost every start of the program some milliseconds.
- */
 #include "output/tar.h"
 
+#include "base/archive_library.h"
 #include "base/other_file.h"
 #include "base/private_file.h"
 #include "base/text.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,38 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FUNCTIONS(X)                           \
-    X(archive_write_new)                       \
-    X(archive_write_free)                      \
-    X(archive_write_fail)                      \
-    X(archive_write_close)                     \
-    X(archive_write_header)                    \
-    X(archive_write_data)                      \
-    X(archive_write_open_fd)                   \
-    X(archive_write_set_format_pax_restricted) \
-    X(archive_error_string)                    \
-    X(archive_entry_new)                       \
-    X(archive_entry_free)                      \
-    X(archive_entry_clear)                     \
-    X(archive_entry_set_pathname)              \
-    X(archive_entry_set_size)                  \
-    X(archive_entry_set_filetype)              \
-    X(archive_entry_set_perm)                  \
-    X(archive_entry_set_mtime)
-
-#define POINTER(name) __typeof__(name) *name;
-#define LOAD(name)                                    \
-    *(void **)&lib->name = dlsym(lib->handle, #name); \
-    whole &= lib->name != NULL;
-
-/* The functions of libarchive by their own names. */
-struct library {
-    void *handle;
-    FUNCTIONS(POINTER)
-};
-
 struct tar {
-    struct library lib;
+    struct archive_library lib;
     struct archive *archive;
     struct archive_entry *entry;
     const char *path;
@@ -66,16 +31,6 @@ static const struct {
     {".tar.gz", "archive_write_add_filter_gzip"},  {".tgz", "archive_write_add_filter_gzip"},
     {".tar.xz", "archive_write_add_filter_xz"},    {".tar", "archive_write_add_filter_none"},
 };
-
-static int load(struct library *lib, struct error *err)
-{
-    bool whole = true;
-    lib->handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
-    if (!lib->handle)
-        return error_set(err, ERROR_UNSUPPORTED, "libarchive cannot be loaded: %s", dlerror());
-    FUNCTIONS(LOAD)
-    return whole ? 0 : error_set(err, ERROR_UNSUPPORTED, "libarchive is too old");
-}
 
 static int failed(const struct tar *t, struct error *err)
 {
@@ -109,7 +64,7 @@ int tar_create(const char *path, struct tar **ret, struct error *err)
     if (!t)
         return error_no_memory(err);
     *t = (struct tar){.path = path ? path : "standard output", .fd = -1, .is_path = path};
-    if (load(&t->lib, err) < 0) {
+    if (archive_library_load(&t->lib, err) < 0) {
         tar_free(t);
         return -1;
     }
@@ -147,8 +102,7 @@ void tar_free(struct tar *t)
         t->lib.archive_entry_free(t->entry);
     if (t->fd >= 0)
         close(t->fd);
-    if (t->lib.handle)
-        dlclose(t->lib.handle);
+    archive_library_close(&t->lib);
     free(t);
 }
 
