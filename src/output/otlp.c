@@ -281,7 +281,7 @@ static void fill_location(struct writer *w, size_t index, Otlp__Location *m)
     m->address = m->mapping_index ? l->address : 0;
     m->n_lines = l->nr_lines;
     m->lines = MESSAGES(w, Otlp__Line, l->nr_lines, otlp__line__init);
-    m->attribute_indices = get(w, 1, sizeof(int32_t));
+    m->attribute_indices = get(w, ATTRIBUTES_MAX, sizeof(int32_t));
     if (w->failed)
         return;
     for (uint32_t i = 0; i < l->nr_lines; i++) {
@@ -290,8 +290,13 @@ static void fill_location(struct writer *w, size_t index, Otlp__Location *m)
         m->lines[i]->line = from->line;
         m->lines[i]->column = from->line ? from->column : 0;
     }
-    m->n_attribute_indices = 1;
-    *m->attribute_indices = attribute(w, "profile.frame.type", frame_type(l), 0);
+    int32_t *to = m->attribute_indices;
+    to[m->n_attribute_indices++] = attribute(w, "profile.frame.type", frame_type(l), 0);
+    if (l->provenance != PROVENANCE_EXACT)
+        to[m->n_attribute_indices++] =
+            attribute(w, "ljperf.provenance", export_provenance(l->provenance), 0);
+    if (l->name_guessed)
+        to[m->n_attribute_indices++] = attribute(w, "ljperf.name", "guess", 0);
 }
 
 static void fill_locations(struct writer *w, Otlp__ProfilesDictionary *d)

@@ -301,7 +301,9 @@ def read_otlp(path):
     names = [[strings[tables['functionTable'][line['functionIndex']]['nameStrindex']] for line in l.get('lines', [])]
              for l in tables['locationTable']]
     for l in tables['locationTable'][1:]:
-        kinds.update(dict(attribute[i] for i in l['attributeIndices'])['profile.frame.type'].split())
+        own = dict(attribute[i] for i in l['attributeIndices'])
+        kinds.update(own['profile.frame.type'].split())
+        kinds['[%s]' % own.get('ljperf.provenance', 'exact')] += 1
     for resource in d['resourceProfiles']:
         facts = {a['key']: a['value']['stringValue'] for a in resource['resource']['attributes']}
         for profile in resource['scopeProfiles'][0]['profiles']:
