@@ -102,6 +102,12 @@ static __always_inline uint32_t off_cpu_state(const struct task_struct *task)
     return (uint32_t)((const struct task_struct___before_514 *)task)->state;
 }
 
+/* Whether a cpu runs the task now. */
+static __always_inline int off_cpu_runs(const struct task_struct *task)
+{
+    return bpf_core_field_exists(task->on_cpu) && task->on_cpu;
+}
+
 static __always_inline int off_cpu_has_rseq(const struct task_struct *task)
 {
     const struct task_struct___since_619 *newer = (const void *)task;
@@ -123,6 +129,17 @@ static __always_inline int off_cpu_is_recorded(const struct off_cpu_settings *se
     return recorded && *recorded;
 }
 
+/* A thread that has left a cpu leaves one again: its return was not seen. Some kernels (of virtual
+ * machines) have threads of their own whose switches are not traced, so what comes after one is not
+ * seen either. When it returned is not known: at the latest now. */
+static __always_inline void off_cpu_missed(const struct off_cpu_settings *settings, uint64_t out,
+                                           uint64_t now)
+{
+    out = out < settings->began ? settings->began : out;
+    count(OFF_CPU_MISSED, 1);
+    count(OFF_CPU_MISSED_NS, now > out ? now - out : 0);
+}
+
 static __always_inline void off_cpu_out(const struct off_cpu_settings *settings,
                                         const struct task_struct *task, uint64_t now)
 {
@@ -136,6 +153,8 @@ static __always_inline void off_cpu_out(const struct off_cpu_settings *settings,
     }
     struct off_cpu_wait *known = bpf_map_lookup_elem(&off_cpu_waits, &tid);
     if (known) {
+        if (known->out && settings->began)
+            off_cpu_missed(settings, known->out, now);
         known->out = now;
         known->state = state;
     } else if (off_cpu_is_recorded(settings, task, tid)) {
@@ -383,8 +402,8 @@ int off_cpu_list(uint64_t *ctx)
         return 0;
     tid = (uint32_t)task->pid;
     t->state = 0;
-    t->out = off_cpu_waits_since(settings, task, tid, &t->state);
-    if (!t->out)
+    t->out = off_cpu_runs(task) ? 0 : off_cpu_waits_since(settings, task, tid, &t->state);
+    if (!t->out) /* it runs, or is not recorded */
         return 0;
     const struct pt_regs *regs = off_cpu_registers(task);
     t->tid = tid;

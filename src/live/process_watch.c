@@ -467,6 +467,13 @@ static void say_off_cpu(const struct process_watch *watch)
              v[OFF_CPU_UNSEEN], v[OFF_CPU_OVER]);
     bool few = v[OFF_CPU_UNSEEN] * 100 <= v[OFF_CPU_SAMPLES];
     watch_say(watch, few && !v[OFF_CPU_LOST] && !v[OFF_CPU_OVER], line);
+    snprintf(
+        line, sizeof(line),
+        "off-cpu: %llu waits are missing, of %.3f s at most: the kernel did not show that they "
+        "ended",
+        v[OFF_CPU_MISSED], (double)v[OFF_CPU_MISSED_NS] / 1e9);
+    if (v[OFF_CPU_MISSED])
+        watch_say(watch, v[OFF_CPU_MISSED] * 100 <= v[OFF_CPU_WAITS], line);
     snprintf(line, sizeof(line), "off-cpu: %llu threads waited at the end, %.3f s",
              (unsigned long long)watch->waiting.threads, (double)watch->waiting.ns / 1e9);
     watch_say(watch, true, line);

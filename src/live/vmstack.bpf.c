@@ -1347,6 +1347,7 @@ struct mm_struct {
 
 struct task_struct {
     int pid, tgid;
+    int on_cpu;
     unsigned int __state; /* since Linux 5.14 */
     uint64_t start_time;  /* CLOCK_MONOTONIC ns */
     void *rseq;           /* until Linux 6.18 */

@@ -174,6 +174,8 @@ enum vmstack_counter {
     OFF_CPU_UNSEEN,     /* the same, whose thread ran user code before it could be copied */
     OFF_CPU_OVER,       /* notes that did not fit into a table */
     OFF_CPU_NO_RSEQ,    /* waits of threads without rseq */
+    OFF_CPU_MISSED,     /* waits whose end was not seen */
+    OFF_CPU_MISSED_NS,  /* the most ns that these can have taken */
     VMSTACK_NR_COUNTERS,
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Waits whose lengths are known: prints, for each kind, the ns that its thread was off the cpu (the
- * time that passed, less the time that it ran), and how many waits there were. "idle": waits until
- * it is killed. */
+ * time that passed, less the time that it ran), how many waits there were, and the ns that a host
+ * took from all cpus meanwhile. Time that a host takes counts as neither run nor switched off.
+ * "idle": waits until it is killed. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -12,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 enum { LONG, SHORT, LOCK, PREEMPTED, NR };
-static const char *names[] = {"long_nap", "short_nap", "wait_lock", "competitor"};
-static double off[NR];
+static const char *names[] = {"long_nap", "short_nap", "wait_lock", "compete"};
+static double off[NR], stolen[NR];
 static int count[NR];
 static double now(clockid_t c)
 {
@@ -21,9 +22,30 @@ static double now(clockid_t c)
     clock_gettime(c, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
 }
+/* Both clocks are read at one moment: a switch between the readings would count for the wrong side.
+ */
 static double away(void)
 {
-    return now(CLOCK_MONOTONIC) - now(CLOCK_THREAD_CPUTIME_ID);
+    double from, ran, to;
+    for (int i = 0; i < 1000; i++) {
+        from = now(CLOCK_MONOTONIC);
+        ran = now(CLOCK_THREAD_CPUTIME_ID);
+        to = now(CLOCK_MONOTONIC);
+        if (to - from < 20e-6)
+            break;
+    }
+    return to - ran;
+}
+/* The seconds that a host has taken from all cpus so far. */
+static double taken(void)
+{
+    unsigned long long ticks = 0;
+    FILE *f = fopen("/proc/stat", "r");
+    if (!f || fscanf(f, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) != 1)
+        ticks = 0;
+    if (f)
+        fclose(f);
+    return (double)ticks / sysconf(_SC_CLK_TCK);
 }
 static void nap(long us)
 {
@@ -33,26 +55,29 @@ static void nap(long us)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sem_t never;
 static volatile int stop;
-__attribute__((noinline)) void long_nap(void)
+/* Each returns what it was away since the reading T. It reads the clocks itself: a switch while it
+ * does so is its own. */
+__attribute__((noinline)) double long_nap(double t)
 {
     nap(20000);
-    __asm__ volatile("");
+    return away() - t;
 }
-__attribute__((noinline)) void short_nap(void)
+__attribute__((noinline)) double short_nap(double t)
 {
     nap(200);
-    __asm__ volatile("");
+    return away() - t;
 }
-__attribute__((noinline)) void wait_lock(void)
+__attribute__((noinline)) double wait_lock(double t)
 {
     pthread_mutex_lock(&lock);
-    __asm__ volatile("");
+    return away() - t;
 }
-__attribute__((noinline)) void compete(void)
+__attribute__((noinline)) double compete(double t)
 {
     double end = now(CLOCK_MONOTONIC) + 0.3;
     while (now(CLOCK_MONOTONIC) < end)
         ;
+    return away() - t;
 }
 __attribute__((noinline)) void idle_forever(void)
 {
@@ -92,18 +117,17 @@ static void *rival(void *a)
 static void *competitor(void *a)
 {
     pin();
-    double t = away();
-    compete();
-    off[PREEMPTED] = away() - t;
+    double host = taken();
+    off[PREEMPTED] = compete(away());
+    stolen[PREEMPTED] = taken() - host;
     return a;
 }
-static void waits(int nr, int which, void (*f)(void))
+static void waits(int nr, int which, double (*f)(double))
 {
-    for (int i = 0; i < nr; i++) {
-        double t = away();
-        f();
-        off[which] += away() - t;
-    }
+    double host = taken();
+    for (int i = 0; i < nr; i++)
+        off[which] += f(away());
+    stolen[which] = taken() - host;
     count[which] = nr;
 }
 int main(int argc, char **argv)
@@ -122,13 +146,13 @@ int main(int argc, char **argv)
     waits(20, LONG, long_nap);
     waits(1000, SHORT, short_nap);
     pthread_create(&t, NULL, owner, NULL);
+    double host = taken();
     for (int i = 0; i < 100; i++) {
-        double a = away();
-        wait_lock();
-        off[LOCK] += away() - a;
+        off[LOCK] += wait_lock(away());
         pthread_mutex_unlock(&lock);
         nap(100);
     }
+    stolen[LOCK] = taken() - host;
     pthread_create(&r, NULL, rival, NULL);
     pthread_create(&c, NULL, competitor, NULL);
     pthread_join(c, NULL);
@@ -137,6 +161,6 @@ int main(int argc, char **argv)
     pthread_join(t, NULL);
     count[LOCK] = 100;
     for (int i = 0; i < NR; i++)
-        printf("%s %.0f %d\n", names[i], off[i] * 1e9, count[i]);
+        printf("%s %.0f %d %.0f\n", names[i], off[i] * 1e9, count[i], stolen[i] * 1e9);
     return 0;
 }
