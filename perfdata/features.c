@@ -285,6 +285,14 @@ bool perfdata_clock_data(const struct perfdata *pd, uint64_t *wall_ns, uint64_t 
     return !c.failed;
 }
 
+bool perfdata_sample_times(const struct perfdata *pd, uint64_t *first, uint64_t *last)
+{
+    struct cursor c = feature_cursor(pd, HEADER_SAMPLE_TIME, "SAMPLE_TIME");
+    *first = cursor_u64(&c);
+    *last = cursor_u64(&c);
+    return !c.failed && *first <= *last && *last;
+}
+
 const struct perfdata_time_conv *perfdata_time_conv(const struct perfdata *pd)
 {
     return pd->has_time_conv ? &pd->time_conv : NULL;

@@ -62,6 +62,7 @@ void common_free(struct common *c)
     vec_free(&c->replay.tids);
     vec_free(&c->replay.cpus);
     vec_free(&c->replay.times);
+    vec_free(&c->replay.shares);
     vec_free(&c->jitdumps);
     vec_free(&c->snapshots);
     free(c->weight);
@@ -145,11 +146,51 @@ static int take_numbers(const struct option_value *v, bool ranges, number_list *
                         ranges ? ",7-9" : "", v->text);
 }
 
+/* A number up to `end`, which must be there. */
+static bool parse_number(const char **text, const char *end, double *ret)
+{
+    char *after;
+    *ret = strtod(*text, &after);
+    bool good = **text >= '0' && **text <= '9' && strncmp(after, end, strlen(end)) == 0;
+    *text = after + strlen(end);
+    return good;
+}
+
+/* Take perf's "10%-20%" or "10%/2" (the second tenth). Several are separated by commas. */
+static int take_shares(struct replay_options *o, const struct option_value *v, struct error *err)
+{
+    const double ALL = 100;
+    const char *text = v->text;
+    do {
+        double first, second = 0;
+        struct share_range r;
+        bool is_slice;
+        if (!parse_number(&text, "%", &first))
+            break;
+        is_slice = *text == '/';
+        if ((*text != '-' && !is_slice) ||
+            !(text++, parse_number(&text, is_slice ? "" : "%", &second)))
+            break;
+        r.from = is_slice ? first * (second - 1) / ALL : first / ALL;
+        r.until = is_slice ? first * second / ALL : second / ALL;
+        if (!(r.from >= 0 && r.from < r.until && r.until <= 1))
+            break;
+        if (!vec_push(&o->shares, r))
+            return error_no_memory(err);
+        if (!*text)
+            return 0;
+    } while (*text++ == ',');
+    return option_error(
+        v, err, "expects ranges as 10%%-20%% or 10%%/2 (the second tenth), not `%.60s'", v->text);
+}
+
 /* Take perf's "start,stop"; either may be missing. Several ranges are separated by blanks. */
 static int take_times(void *target, const struct option_value *v, struct error *err)
 {
     struct replay_options *o = &((struct common *)target)->replay;
     const char *text = v->text;
+    if (strchr(text, '%'))
+        return take_shares(o, v, err);
     while (*text) {
         size_t size = strcspn(text, " ");
         const char *end = text + size;
@@ -238,7 +279,8 @@ const struct option_row common_rows[] = {
     {ROW_CALL('C', "cpu", "LIST", take_cpus, "Use only samples of these cpus (as 0,2-5)."),
      .list = true},
     {ROW_CALL(0, "time", "FROM,TO", take_times,
-              "Use only samples of this time, in seconds. FROM or TO may be missing.")},
+              "Use only samples of this time, in seconds (FROM or TO may be missing), or as "
+              "10%-20% of the recording, or 10%/2.")},
     {ROW_NAMES(0, "event", "NAMES", struct common, replay.events,
                "Use only samples of these events. * and ? are patterns.")},
     {ROW_CALL(

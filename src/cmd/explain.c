@@ -102,6 +102,7 @@ static int run(struct common *c, const struct explain_options *o, struct error *
     all.tids = none.tids;
     all.cpus = none.cpus;
     all.times = none.times;
+    all.shares = none.shares;
     all.threads = 1;
     all.explains = true;
     struct explain *e = explain_create(o);

@@ -38,6 +38,10 @@ static const struct option_row rows[] = {
     {ROW_FLAG('G', "hide-call-graph", struct script_command, script.no_callchain,
               "Print only the innermost address of each stack.")},
     {ROW_FLAG(0, "ns", struct script_command, script.nanoseconds, "Print times in nanoseconds.")},
+    {ROW_FLAG(0, "reltime", struct script_command, script.relative,
+              "Print times since the first sample.")},
+    {ROW_FLAG(0, "deltatime", struct script_command, script.deltas,
+              "Print times since the sample before.")},
     {ROW_FLAG(0, "header", struct script_command, header,
               "Print the recording's header before the samples.")},
     {ROW_FLAG(0, "header-only", struct script_command, header_only, "Print only the header.")},
@@ -87,6 +91,12 @@ int cmd_script(int argc, char **argv)
     struct error err = {0};
     common_init(&c);
     int status = common_parse(&c, &script_command_line, &sc, argc, argv);
+    if (status < 0 && sc.script.relative && sc.script.deltas) {
+        error_set(&err, ERROR_FORMAT, "--reltime and --deltatime exclude each other");
+        status = command_line_error(&script_command_line, NULL, &err);
+    }
+    if (sc.script.relative || sc.script.deltas)
+        c.replay.threads = 1; /* each time depends on an earlier sample */
     if (status < 0) {
         sc.header |= sc.header_only;
         sc.script.show_inlined = c.replay.symbols.inlines;

@@ -71,6 +71,8 @@ struct script_options {
     uint32_t fields;      /* 0: perf's defaults for each event */
     uint32_t add, remove; /* -F +x, -x */
     bool nanoseconds;
+    /* Times since the first sample, or since the one before. The replay must have one thread. */
+    bool relative, deltas;
     bool no_callchain;
     bool show_inlined;
     int fd;

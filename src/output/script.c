@@ -77,6 +77,8 @@ struct script {
     struct event_style *styles; /* one per event, as many as there were at the start */
     size_t nr_styles;
     unsigned name_width;
+    uint64_t since; /* options.relative or .deltas: the time that is 0 */
+    bool has_since;
     bool closed; /* only script_write changes it */
 };
 
@@ -595,6 +597,21 @@ static void put_payload(const struct script_worker *w, struct text *t, const str
         text_string(t, "none");
 }
 
+/* The time to print for a sample. */
+static uint64_t shown_time(struct script *s, uint64_t time)
+{
+    const struct script_options *o = &s->options;
+    if (!o->relative && !o->deltas)
+        return time;
+    if (!s->has_since)
+        s->since = time;
+    s->has_since = true;
+    uint64_t shown = time - s->since;
+    if (o->deltas)
+        s->since = time;
+    return shown;
+}
+
 static void put_head(const struct script_worker *w, struct text *t, const struct replay_sample *rs,
                      struct event_style style)
 {
@@ -611,7 +628,7 @@ static void put_head(const struct script_worker *w, struct text *t, const struct
     if (fields & FIELD_MISC)
         put_misc(t, s->misc);
     if (fields & FIELD_TIME)
-        put_time(t, s->time, w->script->options.nanoseconds);
+        put_time(t, shown_time(w->script, s->time), w->script->options.nanoseconds);
     if (fields & FIELD_PERIOD) {
         text_dec(t, s->period, 10);
         text_char(t, ' ');

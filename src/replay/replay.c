@@ -7,6 +7,7 @@
 #include "unwind/v8/names.h"
 #include "unwind/v8/frame_cache.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <string.h>
@@ -29,6 +30,32 @@ static int64_t written_at(const struct perfdata *pd)
     return is_file ? (int64_t)st.st_mtime : 0;
 }
 
+/* Convert shares of the recording's time to times. As in perf, a range ends before the next one
+ * begins. */
+static int convert_shares(struct replay *r, struct error *err)
+{
+    uint64_t first, last;
+    const struct replay_options *o = &r->options;
+    if (!o->shares.nr)
+        return 0;
+    if (!perfdata_sample_times(r->pd, &first, &last))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%s does not say when its first and last sample were taken (perf record "
+                         "--timestamp-boundary does): --time takes seconds for it, no percentages",
+                         perfdata_path(r->pd));
+    const double all = (double)(last - first);
+    vec_foreach (share, &o->shares) {
+        struct time_range t = {first + (uint64_t)llround(share->from * all),
+                               first + (uint64_t)llround(share->until * all)};
+        t.until += t.until == last;
+        if (!vec_push(&r->share_times, t))
+            return error_no_memory(err);
+    }
+    r->options.times.at = r->share_times.at;
+    r->options.times.nr = r->share_times.nr;
+    return 0;
+}
+
 static int open_parts(struct replay *r, struct error *err)
 {
     const struct perfdata_options reading = {.split_stacks = true, .spool_logs = true};
@@ -39,6 +66,8 @@ static int open_parts(struct replay *r, struct error *err)
         r->stats.readings_over = memory_log_stats(r->log).over;
         r->stats.readings_bad = memory_log_stats(r->log).bad;
     }
+    if (convert_shares(r, err) < 0)
+        return -1;
     r->options.session.log = r->log;
     r->options.dso.release = perfdata_osrelease(r->pd);
     r->options.dso.recorded = written_at(r->pd);
@@ -126,6 +155,7 @@ void replay_free(struct replay *r)
     perfdata_close(r->pd);
     intern_free(r->strings);
     managed_names_free(r->managed);
+    vec_free(&r->share_times);
     for (size_t i = 0; i < r->nr_outputs; i++)
         text_free(&r->outputs[i].text);
     pthread_mutex_destroy(&r->lock);

@@ -32,6 +32,11 @@ struct time_range {
     uint64_t from, until;
 };
 
+/* The same as shares of the time from the first sample to the last, 0 to 1. */
+struct share_range {
+    double from, until;
+};
+
 typedef VEC(uint32_t) number_list;
 
 enum weight_unit { UNIT_COUNT, UNIT_NS, UNIT_BYTES };
@@ -49,6 +54,7 @@ struct replay_options {
     number_list tids;
     number_list cpus;
     VEC(struct time_range) times;
+    VEC(struct share_range) shares; /* of time; the recording must say when it begins and ends */
     /* The number of a tracepoint's payload that takes the place of the period; NULL: none does. A
      * sample without it, or with one below 1, is left out. */
     const char *weight;

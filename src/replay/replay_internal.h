@@ -99,6 +99,7 @@ struct output {
 
 struct replay {
     struct replay_options options;
+    VEC(struct time_range) share_times; /* what options.shares are; options.times points to it */
     struct perfdata *pd;
     struct dsos *dsos;
     struct session *session;
