@@ -10,8 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_JSON, FORMAT_JUNIT, NR_FORMATS };
-static const char *const format_names[] = {"text", "markdown", "json", "junit", NULL};
+enum format {
+    FORMAT_TEXT,
+    FORMAT_MARKDOWN,
+    FORMAT_JSON,
+    FORMAT_JUNIT,
+    FORMAT_BENCHMARK,
+    NR_FORMATS
+};
+static const char *const format_names[] = {"text", "markdown", "json", "junit", "benchmark", NULL};
 /* In the order of enum diff_level. */
 static const char *const level_names[] = {"function", "file", "module", "state", NULL};
 _Static_assert(sizeof(level_names) / sizeof(*level_names) == DIFF_LEVELS + 1, "a name a level");
@@ -131,8 +138,9 @@ static const struct option_row rows[] = {
     {ROW_FLAG(0, "samples", struct diff_command, diff.samples, "Count samples, not periods.")},
     {ROW_STRING(0, "config", "FILE", struct diff_command, config,
                 "Read settings from FILE (.ljperf-diff, if it exists).")},
-    {ROW_WORD(0, "format", "NAME", struct diff_command, format, format_names,
-              "Print text, markdown, json or junit (text).")},
+    {ROW_WORD(
+        0, "format", "NAME", struct diff_command, format, format_names,
+        "Print text, markdown, json, junit or benchmark (for github-action-benchmark) (text).")},
     {ROW_NUMBER(
         0, "limit", "N", struct diff_command, limit, 0, SIZE_MAX,
         "Print at most N rows besides those that changed, in text and Markdown. 0 prints all "
@@ -145,6 +153,8 @@ static const struct option_row rows[] = {
                 "Also write JSON to FILE.")},
     {ROW_STRING(0, "junit", "FILE", struct diff_command, also[FORMAT_JUNIT],
                 "Also write JUnit XML to FILE.")},
+    {ROW_STRING(0, "benchmark", "FILE", struct diff_command, also[FORMAT_BENCHMARK],
+                "Also write the new version's values to FILE, for github-action-benchmark.")},
     {0},
 };
 
@@ -364,12 +374,13 @@ static int write_text(const struct diff_command *c, const struct diff *d, enum f
     return failed;
 }
 
-static int write_json(const struct diff *d, const char *path, struct error *err)
+static int write_json(const struct diff *d, enum format format, const char *path, struct error *err)
 {
     FILE *out = path ? callers_file_create(path) : stdout;
     if (!out)
         return error_system(err, errno, "%s: cannot write", path);
-    int failed = diff_write_json(d, out, err);
+    int failed = format == FORMAT_BENCHMARK ? diff_write_benchmark(d, out, err)
+                                            : diff_write_json(d, out, err);
     if (fflush(out) != 0 && errno != EPIPE && !failed)
         failed = error_system(err, errno, "cannot write the output");
     if (path)
@@ -380,7 +391,9 @@ static int write_json(const struct diff *d, const char *path, struct error *err)
 static int write_format(const struct diff_command *c, const struct diff *d, enum format format,
                         const char *path, struct error *err)
 {
-    return format == FORMAT_JSON ? write_json(d, path, err) : write_text(c, d, format, path, err);
+    return format == FORMAT_JSON || format == FORMAT_BENCHMARK
+               ? write_json(d, format, path, err)
+               : write_text(c, d, format, path, err);
 }
 
 static int write_all(const struct diff_command *c, const struct diff *d, struct error *err)

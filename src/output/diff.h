@@ -181,6 +181,8 @@ void diff_put_text(const struct diff *d, size_t rows, struct text *t);
 void diff_put_markdown(const struct diff *d, size_t rows, struct text *t);
 void diff_put_junit(const struct diff *d, struct text *t);
 int diff_write_json(const struct diff *d, FILE *out, struct error *err);
+/* The new side's values, as github-action-benchmark's customSmallerIsBetter takes them. */
+int diff_write_benchmark(const struct diff *d, FILE *out, struct error *err);
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 

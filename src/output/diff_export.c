@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static const char *const metric_names[] = {"self", "total"};
 
@@ -133,7 +135,8 @@ static void put_wholes(struct json *j, const struct diff *d)
         json_key_string(j, "unit",
                         w == WHOLE_SAMPLES ? "count"
                         : w == WHOLE_WALL  ? "nanoseconds"
-                                           : d->unit ? d->unit : "count");
+                        : d->unit          ? d->unit
+                                           : "count");
         json_key_uint(j, "base", (uint64_t)llround(c->mean[DIFF_BASE]));
         json_key_uint(j, "new", (uint64_t)llround(c->mean[DIFF_NEW]));
         put_number(j, "change", c->change);
@@ -213,5 +216,61 @@ int diff_write_json(const struct diff *d, FILE *out, struct error *err)
         put_row(j, d, row);
     json_array_end(j);
     json_object_end(j);
+    return json_finish(j) ? 0 : error_no_memory(err);
+}
+
+/* ---- github-action-benchmark ---------------------------------------------------------------- */
+
+/* One value: {"name", "unit", "value", "range", "extra"}. */
+static void put_benchmark(struct json *j, const char *name, const char *unit, double value,
+                          double margin, double base)
+{
+    char range[48], extra[64];
+    snprintf(range, sizeof(range), "%.3g", margin);
+    snprintf(extra, sizeof(extra), "base: %.6g", base);
+    json_object(j);
+    json_key_string(j, "name", name);
+    json_key_string(j, "unit", unit);
+    put_number(j, "value", value);
+    json_key_string(j, "range", range);
+    json_key_string(j, "extra", extra);
+    json_object_end(j);
+}
+
+static void put_whole_benchmark(struct json *j, const struct diff *d, enum diff_whole w)
+{
+    const double ns_of_ms = 1e6;
+    const struct diff_change *c = &d->whole[w];
+    const char *unit = w == WHOLE_WEIGHT && d->unit ? d->unit : "count";
+    bool is_time = w == WHOLE_WALL || strcmp(unit, "nanoseconds") == 0;
+    double by = is_time ? ns_of_ms : 1;
+    put_benchmark(j, diff_whole_name(d, w), is_time ? "ms" : unit, c->mean[DIFF_NEW] / by,
+                  c->margin * c->mean[DIFF_BASE] / by, c->mean[DIFF_BASE] / by);
+}
+
+static void put_row_benchmark(struct json *j, const struct diff_row *row)
+{
+    const struct diff_test *t = &row->test[DIFF_SELF];
+    struct text name = {0};
+    text_printf(&name, "self %s%s%s%c", row->name, row->source ? " " : "",
+                row->source ? row->source : "", 0);
+    put_benchmark(j, name.failed ? row->name : name.at, "%", 100 * t->mean[DIFF_NEW],
+                  100 * t->margin, 100 * t->mean[DIFF_BASE]);
+    text_free(&name);
+}
+
+int diff_write_benchmark(const struct diff *d, FILE *out, struct error *err)
+{
+    struct json *j = json_create(out);
+    if (!j)
+        return error_no_memory(err);
+    json_array(j);
+    for (int w = 0; w < DIFF_WHOLES; w++)
+        if (d->whole[w].known)
+            put_whole_benchmark(j, d, w);
+    vec_foreach (row, &d->rows)
+        if (row->test[DIFF_SELF].tested)
+            put_row_benchmark(j, row);
+    json_array_end(j);
     return json_finish(j) ? 0 : error_no_memory(err);
 }
