@@ -52,7 +52,7 @@ SRCS_jitdump  := $(call lib_srcs,jitdump)
 SRCS_unwind   := $(call lib_srcs,unwind unwind/native unwind/lua unwind/luajit unwind/v8 unwind/runtimes)
 SRCS_perfdata := $(call lib_srcs,perfdata)
 SRCS_base     := $(call lib_srcs,src/base)
-OBJS_src      := $(B)/src/live/vmstack_object.o $(B)/src/output/flamegraph_script.o $(B)/generated/pprof.pb-c.o $(B)/generated/otlp.pb-c.o
+OBJS_src      := $(B)/src/live/vmstack_object.o $(B)/src/output/flamegraph_script.o $(B)/src/output/html_page.o $(B)/generated/pprof.pb-c.o $(B)/generated/otlp.pb-c.o
 LIBS          := $(foreach r,$(ROOMS),$(B)/lib$(r).a)
 ALL_SRCS      := $(foreach r,$(ROOMS),$(SRCS_$(r))) src/cmd/main.c
 
@@ -102,7 +102,9 @@ $(B)/src/output/pprof.o: | $(B)/generated/pprof.pb-c.h
 $(B)/src/output/otlp.o: | $(B)/generated/otlp.pb-c.h
 .PRECIOUS: $(B)/generated/%.pb-c.c
 
-$(B)/src/output/flamegraph_script.o: src/output/flamegraph_script.S src/output/flamegraph.js
+$(B)/src/output/html_page.o: src/output/html.css src/output/html.js
+$(B)/src/output/flamegraph_script.o: src/output/flamegraph.js
+$(B)/src/output/%.o: src/output/%.S
 	@mkdir -p $(@D)
 	$(CC) -c -o $@ $<
 
@@ -113,6 +115,9 @@ libs: $(LIBS)
 
 deps:
 	src/build/install-deps
+
+deps-check:
+	src/build/install-deps --check
 
 # ---- tests ---------------------------------------------------------------------------------
 $(B)/tests/%: $(B)/tests/unit/%.o $(call objs,$(HELPERS)) $(LIBS)
@@ -137,7 +142,7 @@ $(B)/truth/toy/program: tests/toy/program.c tests/toy/toy.h
 # (The fuzz targets are compiled, too: else nobody sees that they no longer fit.)
 tests: $(TESTS) $(TRUTHS) $(B)/storm/fuzz_lua $(B)/storm/fuzz_heap $(B)/storm/fuzz_cfi_libdw $(B)/storm/fuzz_lines_libdw $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
 
-check: deps
+check: deps-check
 	+tests/run
 
 # Debian's kernels in emulated machines: some minutes.
@@ -238,5 +243,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps check check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
+.PHONY: all libs deps deps-check check check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
 .SECONDARY:

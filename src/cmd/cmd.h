@@ -25,6 +25,7 @@ int cmd_script(int argc, char **argv);
 int cmd_fold(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
+int cmd_html(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_annotate(int argc, char **argv);
 int cmd_inject(int argc, char **argv);

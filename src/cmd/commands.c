@@ -16,6 +16,8 @@ const struct command commands[] = {
     {"report", cmd_report, &report_command_line, "Show overhead by function, and call trees"},
     {"fold", cmd_fold, &fold_command_line, "Print folded stacks for flame graph tools"},
     {"flamegraph", cmd_flamegraph, &flamegraph_command_line, "Draw a flame graph as one SVG file"},
+    {"html", cmd_html, &html_command_line,
+     "Write one page with flame graph, table, callers and callees, and time"},
     {"export", cmd_export, &export_command_line,
      "Write a file for pprof, OpenTelemetry, speedscope, Firefox, Chrome, KCachegrind, or JSON"},
     {"diff", cmd_diff, &diff_command_line,

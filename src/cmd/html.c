@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ljperf html: write a recording as one page that a browser shows without a network. */
+#include "cmd/common.h"
+#include "base/private_file.h"
+#include "output/diff.h"
+#include "output/html.h"
+#include "output/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct html_command {
+    struct html_options page;
+    const char *output;
+    const char *base; /* only with --diff */
+    char *argument;   /* a recording: the one to show, with --diff the new one */
+    bool samples;
+};
+
+static int take_argument(void *target, char *text, struct error *err)
+{
+    struct html_command *c = target;
+    if (c->argument)
+        return error_set(err, ERROR_FORMAT, "one recording at a time: %.100s and %.100s",
+                         c->argument, text);
+    c->argument = text;
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    {ROW_STRING(0, "title", "TEXT", struct html_command, page.title,
+                "Write this title above the page (the recording's name).")},
+    {ROW_FLAG(0, "samples", struct html_command, samples, "Count samples, not periods.")},
+    {ROW_STRING(0, "diff", "BASE NEW", struct html_command, base,
+                "Show the recording NEW, with colours and columns that show how shares changed "
+                "since the recording BASE.")},
+    {ROW_STRING('o', "output", "FILE", struct html_command, output,
+                "Write to FILE instead of to standard output (ljperf.html, if that is a "
+                "terminal).")},
+    {0},
+};
+
+const struct option_set html_command_line = {
+    .name = "ljperf html",
+    .usage = "[options] [FILE] > FILE.html\n"
+             "[options] --diff BASE NEW > FILE.html\n"
+             "-p PID | -a [-d SECONDS] -o FILE.html\n"
+             "-o FILE.html -- COMMAND [arguments]",
+    .about =
+        "Writes one HTML page, which needs no network: flame graph, table of functions,\n"
+        "callers and callees, and the time of each thread. The page's help (?) has its keys.\n",
+    .sections = {{.rows = rows}, RECORD_FIRST_SECTION(record_first_rows), COMMON_SECTION},
+    .command_follows = true,
+    .arguments = ARGUMENTS_TAKEN,
+    .argument = take_argument,
+    .argument_name = "FILE",
+};
+
+/* One recording to show or compare with. */
+struct shown {
+    struct common own;
+    struct replay *replay;
+    struct profile *profile;
+};
+
+static void shown_free(struct shown *s)
+{
+    profile_free(s->profile);
+    replay_free(s->replay);
+    unpacked_free(s->own.unpacked);
+}
+
+/* Read the recording at `path`. */
+static int collect(const struct common *c, const char *path, struct shown *ret, struct error *err)
+{
+    ret->own = *c;
+    ret->own.replay.input = path;
+    ret->own.replay.progress_context = &ret->own;
+    ret->own.unpacked = NULL;
+    if (common_unpack(&ret->own, err) < 0 || replay_create(&ret->own.replay, &ret->replay, err) < 0)
+        return -1;
+    ret->profile = common_profile(&ret->own, ret->replay, err);
+    return ret->profile ? 0 : -1;
+}
+
+static int check_pair(const struct shown *base, const struct shown *shown, struct error *err)
+{
+    struct diff_recording both[2];
+    const struct shown *each[] = {base, shown};
+    for (int i = 0; i < 2; i++) {
+        const struct profile *p = each[i]->profile;
+        const struct export e = {.replay = each[i]->replay};
+        unsigned event = UINT16_MAX; /* the first that was sampled */
+        vec_foreach (s, &p->samples)
+            event = s->event < event ? s->event : event;
+        both[i] = (struct diff_recording){.path = each[i]->own.replay.input,
+                                          .event = export_event(&e, event),
+                                          .samples = replay_stats(each[i]->replay)->passed};
+    }
+    return diff_check_recordings(both, 2, err);
+}
+
+static int write_page(const struct common *c, const struct html_command *hc,
+                      const struct shown *shown, const struct shown *base, struct error *err)
+{
+    const struct export e = {
+        .profile = shown->profile, .replay = shown->replay, .samples = hc->samples};
+    const struct export b = {
+        .profile = base->profile, .replay = base->replay, .samples = hc->samples};
+    FILE *out = hc->output ? callers_file_create(hc->output) : stdout;
+    if (!out)
+        return error_system(err, errno, "%s: cannot write", hc->output);
+    int failed = html_write(&e, base->profile ? &b : NULL, &hc->page, out, err);
+    struct error at_end;
+    if (common_end_output(out, hc->output, failed ? &at_end : err) < 0)
+        failed = -1;
+    if (!failed && hc->output && !c->quiet)
+        fprintf(stderr, "ljperf: wrote %s\n", hc->output);
+    return failed;
+}
+
+static int run(const struct common *c, const struct html_command *hc, struct error *err)
+{
+    struct shown base = {0}, shown = {0};
+    int failed = (hc->base && collect(c, hc->base, &base, err) < 0) ||
+                 collect(c, hc->base ? hc->argument : c->replay.input, &shown, err) < 0 ||
+                 (hc->base && check_pair(&base, &shown, err) < 0) ||
+                 write_page(c, hc, &shown, &base, err) < 0;
+    shown_free(&shown);
+    shown_free(&base);
+    return failed ? -1 : 0;
+}
+
+/* Check that --diff has both recordings, and complete what was not given. */
+static int complete(struct common *c, struct html_command *hc, struct error *err)
+{
+    if (hc->base && (!hc->argument || c->replay.input || record_first_is_wanted(&c->first)))
+        return error_set(err, ERROR_FORMAT, "--diff compares two recordings: --diff BASE NEW");
+    if (!hc->base && hc->argument && common_take_input(c, hc->argument, err) < 0)
+        return -1;
+    if (!hc->output && isatty(STDOUT_FILENO))
+        hc->output = "ljperf.html";
+    return 0;
+}
+
+int cmd_html(int argc, char **argv)
+{
+    struct common c;
+    struct html_command hc = {0};
+    struct error err = {0};
+    common_init(&c);
+    int status = common_parse(&c, &html_command_line, &hc, argc, argv);
+    if (status < 0 && complete(&c, &hc, &err) < 0)
+        status = command_line_error(&html_command_line, NULL, &err);
+    if (status < 0)
+        status = common_record_first(&c, &html_command_line, hc.output);
+    if (status < 0)
+        status = run(&c, &hc, &err) < 0 ? command_error("html", &err, EXIT_BAD_INPUT) : 0;
+    return common_end(&c, status);
+}

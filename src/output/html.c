@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The HTML page: its frame, style and script, and between them the data as JSON. */
+#include "output/html.h"
+#include "output/flamegraph.h"
+#include "output/json.h"
+#include "output/output.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* html.css and html.js (included by html_page.S). */
+extern const char html_style[], html_style_end[];
+extern const char html_script[], html_script_end[];
+
+/* ---- the data -------------------------------------------------------------------------------- */
+
+static void put_column(struct json *j, const char *key, const struct text *t)
+{
+    json_key(j, key);
+    json_text(j, t->size ? t->at : "", t->size);
+}
+
+static void put_events(struct json *j, const struct export *e, const struct html_data *d)
+{
+    json_key(j, "events");
+    json_array(j);
+    vec_foreach (r, &d->rows) {
+        json_object(j);
+        json_key_string(j, "name", export_event(e, r->event));
+        json_key_string(j, "unit", e->samples ? "samples" : export_unit(e, r->event));
+        json_key_uint(j, "samples", r->samples);
+        json_key_uint(j, "weight", r->weight);
+        json_key_uint(j, "each", r->each);
+        put_column(j, "rows", &r->rows);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_threads(struct json *j, const struct profile *p)
+{
+    json_key(j, "threads");
+    json_array(j);
+    vec_foreach (t, &p->threads) {
+        json_object(j);
+        json_key_string(j, "comm", t->comm);
+        json_key_uint(j, "pid", t->pid);
+        json_key_uint(j, "tid", t->tid);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+/* How the stacks ended, and how many have a frame that is not exact. */
+static void put_quality(struct json *j, const struct export *e)
+{
+    const struct profile *p = e->profile;
+    uint64_t ends[STACK_NR_ENDS] = {0}, doubtful = 0;
+    struct text lost = {0};
+    vec_foreach (s, &p->samples) {
+        ends[s->end] += s->unwound;
+        doubtful += s->node && p->nodes.at[s->node].weakest != PROVENANCE_EXACT;
+    }
+    json_key(j, "ends");
+    json_object(j);
+    for (int i = 0; i < STACK_NR_ENDS; i++)
+        if (ends[i])
+            json_key_uint(j, script_end_word(i), ends[i]);
+    json_object_end(j);
+    json_key_uint(j, "doubtful", doubtful);
+    if (loss_put(&lost, perfdata_loss(replay_perfdata(e->replay))))
+        put_column(j, "lost", &lost);
+    text_free(&lost);
+}
+
+static void put_recording(struct json *j, const struct export *e, const struct html_data *d)
+{
+    const struct perfdata *pd = replay_perfdata(e->replay);
+    json_object(j);
+    json_key_string(j, "path", perfdata_path(pd));
+    json_key_string(j, "command", perfdata_cmdline(pd));
+    json_key_string(j, "host", perfdata_hostname(pd));
+    json_key_uint(j, "wall", export_wall_clock(e, d->first) / 1000000); /* ms since 1970 */
+    json_key_uint(j, "span", d->last >= d->first ? d->last - d->first : 0);
+    json_key_uint(j, "slices", d->nr_slices);
+    put_quality(j, e);
+    put_threads(j, e->profile);
+    put_events(j, e, d);
+    json_key(j, "strings");
+    json_array(j);
+    vec_foreach (s, &d->strings.strings)
+        json_string(j, *s);
+    json_array_end(j);
+    json_key_uint(j, "nrFunctions", d->nr_functions);
+    put_column(j, "functions", &d->functions);
+    json_key_uint(j, "nrNodes", d->nr_nodes);
+    put_column(j, "nodes", &d->nodes);
+    json_object_end(j);
+}
+
+/* In a page's script element `<` could end the element. In JSON it stands in strings only, where
+ * its escape means the same. */
+static ssize_t write_escaped(void *out, const char *bytes, size_t size)
+{
+    for (size_t i = 0, from = 0; i <= size; i++) {
+        if (i < size && bytes[i] != '<')
+            continue;
+        fwrite(bytes + from, 1, i - from, out);
+        if (i < size)
+            fputs("\\u003c", out);
+        from = i + 1;
+    }
+    return ferror((FILE *)out) ? 0 : (ssize_t)size;
+}
+
+static int put_recordings(const struct export *const *each, size_t nr, FILE *escaped,
+                          struct error *err)
+{
+    struct json *j = json_create(escaped);
+    int failed = j ? 0 : error_no_memory(err);
+    if (j)
+        json_array(j);
+    for (size_t i = 0; i < nr && !failed; i++) {
+        struct html_data d = {0};
+        failed = html_data_make(each[i], &d, err);
+        if (!failed)
+            put_recording(j, each[i], &d);
+        html_data_free(&d);
+    }
+    if (j)
+        json_array_end(j);
+    if (j && !json_finish(j) && !failed)
+        failed = error_no_memory(err);
+    return failed;
+}
+
+static int put_data(const struct export *e, const struct export *base, FILE *out, struct error *err)
+{
+    const struct export *each[] = {e, base};
+    FILE *escaped = fopencookie(out, "w", (cookie_io_functions_t){.write = write_escaped});
+    if (!escaped)
+        return error_no_memory(err);
+    int failed = put_recordings(each, base ? 2 : 1, escaped, err);
+    if (fclose(escaped) && !failed && !ferror(out))
+        failed = error_no_memory(err);
+    return failed;
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void put_bytes(FILE *out, const char *from, const char *end)
+{
+    fwrite(from, 1, (size_t)(end - from), out);
+}
+
+static int put_head(const struct export *e, const struct html_options *options, FILE *out,
+                    struct error *err)
+{
+    struct text title = {0};
+    const char *path = perfdata_path(replay_perfdata(e->replay));
+    text_xml(&title, options->title ? options->title : path);
+    if (!title.failed) {
+        fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+              "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+              "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+              "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
+              "<link rel=\"icon\" href=\"data:,\">\n<title>",
+              out);
+        fwrite(title.at, 1, title.size, out);
+        fputs("</title>\n<style>\n", out);
+        put_bytes(out, html_style, html_style_end);
+        fputs("</style></head>\n<body>\n<noscript>This page draws with a script.</noscript>\n"
+              "<script type=\"application/json\" id=\"data\">",
+              out);
+    }
+    int failed = title.failed ? error_no_memory(err) : 0;
+    text_free(&title);
+    return failed;
+}
+
+int html_write(const struct export *e, const struct export *base,
+               const struct html_options *options, FILE *out, struct error *err)
+{
+    int failed = put_head(e, options, out, err);
+    if (!failed)
+        failed = put_data(e, base, out, err);
+    if (failed)
+        return -1;
+    fputs("</script>\n<script>\n", out);
+    put_bytes(out, html_script, html_script_end);
+    fputs("</script>\n</body></html>\n", out);
+    return 0;
+}
