@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* See private_file.h. */
+#include "base/other_file.h"
 #include "base/private_file.h"
 
 #include <errno.h>
@@ -7,7 +8,9 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MODE = 0600 };
@@ -49,6 +52,31 @@ static int take_over(int fd)
     if (!is_callers(st.st_uid))
         return EPERM;
     return fchmod(fd, MODE) < 0 || ftruncate(fd, 0) < 0 ? errno : 0;
+}
+
+/* The kernel judges by the thread's own ids for files. (setgroups() of the C library would change
+ * all threads.) */
+int callers_file_open(const char *path)
+{
+    enum { NOBODY = 65534, GROUPS_MOST = 1024 };
+    gid_t groups[GROUPS_MOST];
+    uid_t user = NOBODY;
+    gid_t group = NOBODY, own = getegid();
+    if (geteuid() != 0)
+        return other_file_open(path);
+    if (!caller_of_sudo(&user, &group) || user == 0)
+        user = group = NOBODY;
+    int nr = getgroups(GROUPS_MOST, groups);
+    if (nr < 0 || syscall(SYS_setgroups, 0, NULL) < 0)
+        return -1;
+    setfsgid(group);
+    setfsuid(user);
+    int fd = setfsuid((uid_t)-1) == (int)user ? other_file_open(path) : -1, why = errno;
+    setfsuid(0);
+    setfsgid(own);
+    syscall(SYS_setgroups, nr, groups);
+    errno = why;
+    return fd;
 }
 
 FILE *callers_file_create(const char *path)

@@ -18,6 +18,11 @@ int private_file_create(const char *path);
  * above; who may read it is as usual (umask). NULL: errno says why. */
 FILE *callers_file_create(const char *path);
 
+/* Open a regular file for reading, as other_file_open() does, if the caller may read it: under sudo
+ * the user who called it. For root itself everybody must be allowed to read it. To be used for what
+ * is given to others, where the path comes from elsewhere. Returns as other_file_open(). */
+int callers_file_open(const char *path);
+
 /* Write all bytes. Returns -1 with errno set if that fails. */
 int file_write_all(int fd, const void *bytes, size_t size);
 

@@ -16,6 +16,7 @@ struct html_command {
     const char *base; /* only with --diff */
     char *argument;   /* a recording: the one to show, with --diff the new one */
     bool samples;
+    bool any_source, no_source; /* --source, --no-source */
 };
 
 static int take_argument(void *target, char *text, struct error *err)
@@ -32,6 +33,12 @@ static const struct option_row rows[] = {
     {ROW_STRING(0, "title", "TEXT", struct html_command, page.title,
                 "Write this title above the page (the recording's name).")},
     {ROW_FLAG(0, "samples", struct html_command, samples, "Count samples, not periods.")},
+    {ROW_FLAG(0, "no-source", struct html_command, no_source, "Leave source files out.")},
+    {ROW_FLAG(0, "source", struct html_command, any_source,
+              "Put source files in even if others may not read them (root: only files that "
+              "everybody may read; under sudo: that the user may read).")},
+    {ROW_STRING(0, "source-dir", "DIR", struct html_command, page.sources.folder,
+                "Look for source files below DIR first.")},
     {ROW_STRING(0, "diff", "BASE NEW", struct html_command, base,
                 "Show the recording NEW, with colours and columns that show how shares changed "
                 "since the recording BASE.")},
@@ -120,8 +127,11 @@ static int write_page(const struct common *c, const struct html_command *hc,
     return failed;
 }
 
-static int run(const struct common *c, const struct html_command *hc, struct error *err)
+static int run(const struct common *c, struct html_command *hc, struct error *err)
 {
+    hc->page.source = !hc->no_source;
+    hc->page.sources.symfs = c->replay.session.symfs;
+    hc->page.sources.for_others = !hc->any_source;
     struct shown base = {0}, shown = {0};
     int failed = (hc->base && collect(c, hc->base, &base, err) < 0) ||
                  collect(c, hc->base ? hc->argument : c->replay.input, &shown, err) < 0 ||
@@ -150,6 +160,7 @@ int cmd_html(int argc, char **argv)
     struct html_command hc = {0};
     struct error err = {0};
     common_init(&c);
+    c.replay.symbols.lines = true;
     int status = common_parse(&c, &html_command_line, &hc, argc, argv);
     if (status < 0 && complete(&c, &hc, &err) < 0)
         status = command_line_error(&html_command_line, NULL, &err);

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Prints a function's source with weights. */
-#include "base/other_file.h"
 #include "output/annotate_internal.h"
 #include "output/output.h"
+#include "output/source_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     AROUND = 3, /* lines shown before and after a line with weight */
     GAP = 3,    /* a gap of fewer lines than this is shown, too */
-    FILE_MOST = 64 << 20,
     TAB = 4,
 };
 
@@ -23,63 +20,29 @@ enum {
 
 struct source {
     const char *name; /* the program's name for it */
-    char path[PATH_MAX];
-    char *bytes; /* followed by a NUL; NULL: not found */
-    size_t size;
-    time_t changed;
+    struct source_file file;
     VEC(const char *) lines; /* each line ends at its newline */
 };
 
 static void source_free(struct source *s)
 {
-    free(s->bytes);
+    source_file_free(&s->file);
     vec_free(&s->lines);
 }
 
-static bool read_source(struct source *s, const char *root, const char *slash, const char *file)
-{
-    struct stat st;
-    if ((size_t)snprintf(s->path, sizeof(s->path), "%s%s%s", root, slash, file) >= sizeof(s->path))
-        return false;
-    int fd = other_file_open(s->path);
-    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-    if (!f && fd >= 0)
-        close(fd);
-    if (!f)
-        return false;
-    if (fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= FILE_MOST)
-        s->bytes = malloc((size_t)st.st_size + 1);
-    if (s->bytes) {
-        s->size = fread(s->bytes, 1, (size_t)st.st_size, f);
-        s->bytes[s->size] = 0;
-        s->changed = st.st_mtime;
-    }
-    fclose(f);
-    return s->bytes;
-}
-
-/* Find the program's source file. It is searched for in the source folder first, by its whole name
- * and by its last part; then at its own path, below --symfs. */
 static bool find_source(const struct annotate_options *o, const struct replay *r, const char *file,
                         struct source *ret)
 {
-    const char *dir = o->source_dir, *symfs = replay_options(r)->session.symfs;
-    static const char url[] = "file://";
-    if (strncmp(file, url, sizeof(url) - 1) == 0)
-        file += sizeof(url) - 1;
-    const char *last = strrchr(file, '/');
-    const char *slash = *file == '/' ? "" : "/";
-    if (dir &&
-        (read_source(ret, dir, slash, file) || read_source(ret, dir, "/", last ? last + 1 : file)))
-        return true;
-    return symfs && *file == '/' ? read_source(ret, symfs, "", file)
-                                 : read_source(ret, "", "", file);
+    const struct source_place place = {.folder = o->source_dir,
+                                       .symfs = replay_options(r)->session.symfs};
+    return source_file_read(&place, file, &ret->file);
 }
 
 static bool split_lines(struct source *s)
 {
-    for (const char *at = s->bytes; at && at < s->bytes + s->size;) {
-        const char *end = memchr(at, '\n', (size_t)(s->bytes + s->size - at));
+    const char *last = s->file.bytes + s->file.size;
+    for (const char *at = s->file.bytes; at && at < last;) {
+        const char *end = memchr(at, '\n', (size_t)(last - at));
         if (!vec_push(&s->lines, at))
             return false;
         at = end ? end + 1 : NULL;
@@ -245,8 +208,8 @@ static int print_group(const struct annotated *a, const struct weighed_line *lin
         print_without(a, lines, nr);
     } else {
         uint64_t when = recorded_at(a);
-        print_columns(a, s.path);
-        if (when && (uint64_t)s.changed > when)
+        print_columns(a, s.file.path);
+        if (when && (uint64_t)s.file.changed > when)
             fputs("# the source was changed after the recording: lines may not be those\n", a->out);
         found = print_file(a, &s, lines, nr);
         source_free(&s);

@@ -74,7 +74,55 @@ static void put_quality(struct json *j, const struct export *e)
     text_free(&lost);
 }
 
-static void put_recording(struct json *j, const struct export *e, const struct html_data *d)
+/* Source text without what a page must not show; lines stay lines. */
+static void put_clean(struct text *t, const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    for (unsigned n; *p; p += n ? n : 1) {
+        n = text_utf8_size(p);
+        if (n)
+            text_bytes(t, (const char *)p, n);
+        else if (*p == '\n' || *p == '\t')
+            text_char(t, (char)*p);
+        else if (*p != '\r')
+            text_printf(t, "%%%02X", *p);
+    }
+}
+
+static void put_source(struct json *j, const struct html_source *s, size_t nr_events)
+{
+    struct text clean = {0};
+    put_clean(&clean, s->file.bytes);
+    json_object(j);
+    json_key_string(j, "name", s->name);
+    put_column(j, "text", &clean);
+    json_key_uint(j, "changed", (uint64_t)s->file.changed);
+    json_key(j, "events");
+    json_array(j);
+    for (size_t i = 0; i < nr_events; i++)
+        json_text(j, s->events[i].size ? s->events[i].at : "", s->events[i].size);
+    json_array_end(j);
+    json_object_end(j);
+    text_free(&clean);
+}
+
+static int put_sources(struct json *j, const struct export *e, const struct html_data *d,
+                       const struct html_options *options, struct error *err)
+{
+    struct html_sources found = {0};
+    int failed = options->source ? html_sources_find(e, d, &options->sources, &found, err) : 0;
+    json_key(j, "sources");
+    json_array(j);
+    vec_foreach (s, &found.files)
+        put_source(j, s, found.nr_events);
+    json_array_end(j);
+    json_key_uint(j, "sourcesNotFound", found.not_found);
+    html_sources_free(&found);
+    return failed;
+}
+
+static int put_recording(struct json *j, const struct export *e, const struct html_data *d,
+                         const struct html_options *options, struct error *err)
 {
     const struct perfdata *pd = replay_perfdata(e->replay);
     json_object(j);
@@ -96,7 +144,9 @@ static void put_recording(struct json *j, const struct export *e, const struct h
     put_column(j, "functions", &d->functions);
     json_key_uint(j, "nrNodes", d->nr_nodes);
     put_column(j, "nodes", &d->nodes);
+    int failed = put_sources(j, e, d, options, err);
     json_object_end(j);
+    return failed;
 }
 
 /* In a page's script element `<` could end the element. In JSON it stands in strings only, where
@@ -114,9 +164,11 @@ static ssize_t write_escaped(void *out, const char *bytes, size_t size)
     return ferror((FILE *)out) ? 0 : (ssize_t)size;
 }
 
-static int put_recordings(const struct export *const *each, size_t nr, FILE *escaped,
-                          struct error *err)
+/* Write the recordings; of the first one only, the sources. */
+static int put_recordings(const struct export *const *each, size_t nr,
+                          const struct html_options *options, FILE *escaped, struct error *err)
 {
+    const struct html_options without = {0};
     struct json *j = json_create(escaped);
     int failed = j ? 0 : error_no_memory(err);
     if (j)
@@ -125,7 +177,7 @@ static int put_recordings(const struct export *const *each, size_t nr, FILE *esc
         struct html_data d = {0};
         failed = html_data_make(each[i], &d, err);
         if (!failed)
-            put_recording(j, each[i], &d);
+            failed = put_recording(j, each[i], &d, i ? &without : options, err);
         html_data_free(&d);
     }
     if (j)
@@ -135,13 +187,14 @@ static int put_recordings(const struct export *const *each, size_t nr, FILE *esc
     return failed;
 }
 
-static int put_data(const struct export *e, const struct export *base, FILE *out, struct error *err)
+static int put_data(const struct export *e, const struct export *base,
+                    const struct html_options *options, FILE *out, struct error *err)
 {
     const struct export *each[] = {e, base};
     FILE *escaped = fopencookie(out, "w", (cookie_io_functions_t){.write = write_escaped});
     if (!escaped)
         return error_no_memory(err);
-    int failed = put_recordings(each, base ? 2 : 1, escaped, err);
+    int failed = put_recordings(each, base ? 2 : 1, options, escaped, err);
     if (fclose(escaped) && !failed && !ferror(out))
         failed = error_no_memory(err);
     return failed;
@@ -184,7 +237,7 @@ int html_write(const struct export *e, const struct export *base,
 {
     int failed = put_head(e, options, out, err);
     if (!failed)
-        failed = put_data(e, base, out, err);
+        failed = put_data(e, base, options, out, err);
     if (failed)
         return -1;
     fputs("</script>\n<script>\n", out);

@@ -7,9 +7,12 @@
 #define OUTPUT_HTML_H
 
 #include "output/export.h"
+#include "output/source_file.h"
 
 struct html_options {
     const char *title; /* NULL: made from the recording's name */
+    bool source;       /* the page holds source files with the weights of their lines */
+    struct source_place sources;
 };
 
 /* Write the page of a recording, and beside it the recording `base`, with which it is compared
@@ -64,5 +67,28 @@ enum html_class {
 /* `ret` is zeros, and is freed in any case. Returns -1 if memory is out. */
 int html_data_make(const struct export *e, struct html_data *ret, struct error *err);
 void html_data_free(struct html_data *d);
+
+/* ---- html_source.c: source files ------------------------------------------------------------- */
+
+struct html_source {
+    const char *name; /* the program's, interned */
+    struct source_file file;
+    uint64_t weight;     /* of all its lines and events */
+    struct text *events; /* by html_data.rows: three numbers for each line with weight: lines since
+                            the one before, self, total (a stack counts once) */
+};
+struct html_sources {
+    VEC(struct html_source) files; /* greatest weight first */
+    size_t nr_events;
+    uint64_t not_found; /* files with weight that are not there */
+};
+
+/* Find the files. `ret` is zeros, and is freed in any case. Returns -1 if memory is out. */
+int html_sources_find(const struct export *e, const struct html_data *d,
+                      const struct source_place *place, struct html_sources *ret,
+                      struct error *err);
+void html_sources_free(struct html_sources *s);
+/* Append a number as struct html_data has them. */
+void html_number(struct text *t, uint64_t value);
 
 #endif

@@ -9,7 +9,7 @@
   const KINDS = ['process', 'no name', 'kernel', 'native', 'generated', 'Lua', 'JavaScript', 'WebAssembly', 'managed', 'runtime'];
   const TIERS = ['', 'interpreted', 'baseline', 'in traces', 'Maglev', 'TurboFan'];
   const PROVEN = ['', 'read at another moment', 'guessed'];
-  const VIEWS = {flame: 'Flame graph', icicle: 'Icicle', table: 'Table', callers: 'Callers and callees'};
+  const VIEWS = {flame: 'Flame graph', icicle: 'Icicle', table: 'Table', callers: 'Callers and callees', source: 'Source'};
 
   // ---- the data --------------------------------------------------------------------------------
 
@@ -17,7 +17,7 @@
   Array.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/').forEach((c, i) => { DIGITS[c.charCodeAt(0)] = i; });
   function numbers(text) {
     let at = 0;
-    return () => {
+    const next = () => {
       let value = 0, scale = 1, digit;
       do {
         digit = DIGITS[text.charCodeAt(at++)];
@@ -26,6 +26,8 @@
       } while (digit & 32);
       return value;
     };
+    next.left = () => text.length - at;
+    return next;
   }
   function decodeRows(event) {
     const next = numbers(event.rows), slice = [], thread = [], node = [], samples = [], weight = [];
@@ -205,7 +207,7 @@
 
   // ---- what is shown -----------------------------------------------------------------------------
 
-  const DEFAULTS = {v: 'flame', e: 0, q: '', z: '', f: -1, t: '', h: -1, own: 0, s: ''};
+  const DEFAULTS = {v: 'flame', e: 0, q: '', z: '', f: -1, t: '', h: -1, own: 0, s: '', src: 0, l: 0};
   let state = Object.assign({}, DEFAULTS);
   function readHash() {
     const given = new URLSearchParams(location.hash.slice(1));
@@ -215,6 +217,7 @@
     if (!now.events[state.e]) state.e = 0;
     if (!functions[state.f]) state.f = -1;
     if (!now.threads[state.h]) state.h = -1;
+    if (!now.sources[state.src]) state.src = 0;
   }
   function hash() {
     const out = new URLSearchParams();
@@ -485,6 +488,8 @@
     $('details').replaceChildren(make('b', {}, name), '  ' + rest);
     $('callers').disabled = fn < 0 || functions[fn].kind === PROCESS;
     $('callers').onclick = () => change({v: 'callers', f: fn});
+    $('tosource').hidden = sourceOf(fn) < 0;
+    $('tosource').onclick = () => change({v: 'source', src: sourceOf(fn), l: functions[fn].line});
   }
 
   // ---- the views ---------------------------------------------------------------------------------
@@ -550,6 +555,8 @@
     view.replaceChildren(above.box, line, below.box);
     const common = {all: w.now.total[0], baseAll: w.base && w.base.total[0], zoom: 0, marks, name: f.name, colour: colour(state.f, 0)};
     const pick = t => node => { if (node && functions[t.fn[node]].kind !== PROCESS) change({f: t.fn[node]}); };
+    if (sourceOf(state.f) >= 0)
+      line.append(' ', make('button', {id: 'source-of', onclick: () => change({v: 'source', src: sourceOf(state.f), l: f.line})}, 'Source'));
     above.set(Object.assign({}, common, {tree: a.up, now: a.now[0], base: a.base && a.base[0], up: true, pick: pick(a.up)}));
     below.set(Object.assign({}, common, {tree: a.down, now: a.now[1], base: a.base && a.base[1], up: false, pick: pick(a.down)}));
   }
@@ -613,6 +620,42 @@
     if (shown.length < rows.length)
       box.append(make('button', {class: 'more', id: 'more', onclick: () => { tableAll = true; show(); }}, `Show all ${rows.length} functions`));
     view.replaceChildren(box);
+  }
+
+  // The lines of a source file, with their weights in the whole recording.
+  function sourceLines(source) {
+    const next = numbers(source.events[state.e] || ''), weights = new Map(), text = source.text.replace(/\n$/, '').split('\n');
+    for (let at = 0; next.left() > 0;) weights.set(at += next(), [next(), next()]);
+    return {text, weights};
+  }
+  function showSource(view) {
+    const source = now.sources[state.src], all = now.events[state.e] ? now.events[state.e].weight : 0;
+    if (!source) {
+      view.replaceChildren(make('p', {class: 'more'}, 'The page holds no source file: none was found on the machine that wrote it, or --no-source was given.'));
+      return;
+    }
+    const {text, weights} = sourceLines(source), choice = make('select', {id: 'sources', 'aria-label': 'File', onchange: e => change({src: +e.target.value, l: 0})},
+      ...now.sources.map((s, i) => make('option', {value: i}, s.name)));
+    choice.value = state.src;
+    const heat = getComputedStyle(document.documentElement).getPropertyValue('--heat');
+    let hottest = 0, most = -1;
+    weights.forEach((w, line) => { if (w[0] > most) { most = w[0]; hottest = line; } });
+    const rows = text.map((line, i) => {
+      const w = weights.get(i + 1), row = make('tr', {id: 'L' + (i + 1)}, make('td', {class: 'n'}, w && w[0] ? percent(w[0], all) : ''), make('td', {class: 'n'}, w ? percent(w[1], all) : ''),
+                                               make('td', {class: 'n soft'}, String(i + 1)), make('td', {class: 'code'}, line));
+      if (w && all) row.style.background = `hsla(${heat},${0.06 + 0.5 * w[1] / all})`;
+      return row;
+    });
+    const note = [now.wall && source.changed * 1000 > now.wall + now.span / 1e6 ? 'changed after the recording: lines may not be those' : '',
+                  range() || state.h >= 0 || state.own ? 'weights are of the whole recording' : ''].filter(Boolean).join('; ');
+    const head = make('tr', {}, ...['Self', 'Total', 'Line', 'Source'].map(n => make('th', {class: n === 'Source' ? '' : 'n'}, make('button', {disabled: ''}, n))));
+    view.replaceChildren(make('div', {class: 'between'}, choice, ' ', make('span', {id: 'note'}, note)),
+                         make('div', {class: 'table'}, make('table', {id: 'source'}, make('thead', {}, head), make('tbody', {}, ...rows))));
+    const to = $('L' + (state.l || hottest));
+    if (to) to.scrollIntoView({block: 'center'});
+  }
+  function sourceOf(fn) {
+    return fn < 0 || !functions[fn].file ? -1 : now.sources.findIndex(s => s.name === functions[fn].file);
   }
 
   // ---- time --------------------------------------------------------------------------------------
@@ -734,7 +777,8 @@
            make('div', {class: 'range'}, make('span', {id: 'span'}), ' ', make('button', {id: 'nospan', onclick: () => change({t: '', h: -1})}, 'All times and threads'), ' ',
                 make('button', {id: 'threads', onclick: () => { stripsAll = true; strips = null; showTime(); }}))),
       make('main', {id: 'view'}), legend(),
-      make('footer', {}, make('span', {id: 'details', 'aria-live': 'polite'}, 'Point at a frame, or move with the arrow keys.'), make('button', {id: 'callers', disabled: ''}, 'Callers and callees')),
+      make('footer', {}, make('span', {id: 'details', 'aria-live': 'polite'}, 'Point at a frame, or move with the arrow keys.'), make('button', {id: 'tosource', hidden: ''}, 'Source'),
+           make('button', {id: 'callers', disabled: ''}, 'Callers and callees')),
       help());
   }
   function legend() {
@@ -757,7 +801,7 @@
     return make('span', {}, mark, name);
   }
   function help() {
-    const rows = [['1 2 3 4', 'flame graph, icicle, table, callers and callees'], ['/', 'search; Esc ends it'], ['arrows, Enter', 'in a graph: move, zoom'], ['o', 'only my code'],
+    const rows = [['1 2 3 4 5', 'flame graph, icicle, table, callers and callees, source'], ['/', 'search; Esc ends it'], ['arrows, Enter', 'in a graph: move, zoom'], ['o', 'only my code'],
                   ['Backspace', 'the view before'], ['Home', 'everything again'], ['?', 'this list']];
     return make('dialog', {id: 'keys'}, make('table', {}, ...rows.map(r => make('tr', {}, make('td', {}, make('kbd', {}, r[0])), make('td', {}, r[1])))),
       make('p', {}, 'The address of this page names the view: a link to it opens the same view again.'), make('form', {method: 'dialog'}, make('button', {}, 'Close')));
@@ -772,7 +816,7 @@
     $('event').hidden = now.events.length < 2;
     $('own').setAttribute('aria-pressed', String(!!state.own));
     if ($('search').value !== state.q) $('search').value = state.q;
-    $('out').disabled = !state.z || state.v === 'table' || state.v === 'callers';
+    $('out').disabled = !state.z || state.v !== 'flame' && state.v !== 'icicle';
     $('reset').disabled = hash() === '#' + new URLSearchParams(state.v === 'flame' ? {} : {v: state.v});
     $('found').textContent = re === undefined ? 'not a regular expression' : marks ? 'found: ' + percent(found(w, marks), all) : '';
   }
@@ -792,6 +836,7 @@
     showTime();
     if (state.v === 'table') showTable(view, w, marks);
     else if (state.v === 'callers') showCallers(view, w, marks);
+    else if (state.v === 'source') showSource(view);
     else showGraph(view, w, marks);
   }
   function key(e) {

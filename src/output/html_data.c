@@ -55,7 +55,7 @@ struct maker {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static void put(struct text *t, uint64_t value)
+void html_number(struct text *t, uint64_t value)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     do {
@@ -157,11 +157,11 @@ static void put_rows(struct maker *m)
             to = &m->to->rows.at[m->to->rows.nr - 1];
             slice = 0;
         }
-        put(&to->rows, r->slice - slice);
-        put(&to->rows, r->thread);
-        put(&to->rows, m->piles.at[r->pile].leaf);
-        put(&to->rows, r->samples);
-        put(&to->rows, r->weight == to->each * r->samples ? 0 : r->weight + 1);
+        html_number(&to->rows, r->slice - slice);
+        html_number(&to->rows, r->thread);
+        html_number(&to->rows, m->piles.at[r->pile].leaf);
+        html_number(&to->rows, r->samples);
+        html_number(&to->rows, r->weight == to->each * r->samples ? 0 : r->weight + 1);
         slice = r->slice;
         to->samples += r->samples;
         to->weight += r->weight;
@@ -238,11 +238,11 @@ static void put_nodes(struct maker *m)
         const struct stack_node *n = &m->tree.nodes.at[i];
         uint8_t look = (uint8_t)look_bits(&m->looks.at[i]);
         bool far = n->parent != i - 1, other = look != usual[n->function];
-        put(t, (uint64_t)n->function << 2 | (other ? 2 : 0) | far);
+        html_number(t, (uint64_t)n->function << 2 | (other ? 2 : 0) | far);
         if (far)
-            put(t, i - n->parent);
+            html_number(t, i - n->parent);
         if (other)
-            put(t, look);
+            html_number(t, look);
         usual[n->function] = look;
     }
     free(usual);
@@ -285,18 +285,18 @@ static void put_functions(struct maker *m)
 {
     struct text *t = &m->to->functions;
     vec_foreach (f, &m->e->profile->functions) {
-        put(t, number_of(m, f->name));
-        put(t, number_of(m, f->module));
-        put(t, f->file ? number_of(m, f->file) + 1 : 0);
-        put(t, f->line);
-        put(t, class_of(f));
+        html_number(t, number_of(m, f->name));
+        html_number(t, number_of(m, f->module));
+        html_number(t, f->file ? number_of(m, f->file) + 1 : 0);
+        html_number(t, f->line);
+        html_number(t, class_of(f));
     }
     vec_foreach (comm, &m->comms) {
-        put(t, number_of(m, *comm));
-        put(t, number_of(m, NULL));
-        put(t, 0);
-        put(t, 0);
-        put(t, HTML_PROCESS);
+        html_number(t, number_of(m, *comm));
+        html_number(t, number_of(m, NULL));
+        html_number(t, 0);
+        html_number(t, 0);
+        html_number(t, HTML_PROCESS);
     }
     m->to->nr_functions = (uint32_t)(m->e->profile->functions.nr + m->comms.nr);
     m->failed |= t->failed || m->to->strings.failed;
