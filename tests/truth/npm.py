@@ -3,7 +3,6 @@
 import glob, shutil, subprocess, sys
 
 SPEEDSCOPE = 'speedscope@1.25.0'
-PLAYWRIGHT = 'playwright-core@1.65.1'
 
 
 def skip(why):
@@ -26,8 +25,3 @@ def install(scratch, package, wanted):
 def speedscope(scratch):
     """The path of speedscope's program for browsers."""
     return install(scratch, SPEEDSCOPE, 'speedscope/dist/release/speedscope-*.js')
-
-
-def playwright(scratch):
-    """The path of playwright's module; it brings no browser along."""
-    return install(scratch, PLAYWRIGHT, 'playwright-core')
