@@ -102,6 +102,18 @@ $(B)/src/output/pprof.o: | $(B)/generated/pprof.pb-c.h
 $(B)/src/output/otlp.o: | $(B)/generated/otlp.pb-c.h
 .PRECIOUS: $(B)/generated/%.pb-c.c
 
+# The release is in the file VERSION. What `ljperf --version` prints changes with each commit, so only main.c includes it:
+# all tests would be linked again if a library did. Packages give LJPERF_VERSION.
+$(B)/generated/release.h: VERSION
+	@mkdir -p $(@D)
+	@echo '#define LJPERF_RELEASE "$(shell cat VERSION)"' >$@
+$(B)/generated/version.h: FORCE
+	@mkdir -p $(@D)
+	@line='#define LJPERF_VERSION "$(or $(LJPERF_VERSION),$(shell src/build/version))"'; \
+	    [ "$$line" = "$$(cat $@ 2>/dev/null)" ] || echo "$$line" >$@
+$(B)/src/cmd/main.o: | $(B)/generated/version.h
+$(B)/src/output/otlp.o $(B)/src/record/header.o: | $(B)/generated/release.h
+
 $(B)/src/output/html_page.o: src/output/html.css src/output/html.js
 $(B)/src/output/flamegraph_script.o: src/output/flamegraph.js
 $(B)/src/output/%.o: src/output/%.S
@@ -217,7 +229,7 @@ format:
 	clang-format -i $(C_FILES)
 format-check:
 	clang-format --dry-run -Werror $(C_FILES)
-tidy: | $(LIBPERF)/.built $(B)/generated/pprof.pb-c.h $(B)/generated/otlp.pb-c.h
+tidy: | $(LIBPERF)/.built $(addprefix $(B)/generated/,pprof.pb-c.h otlp.pb-c.h release.h version.h)
 	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
 
 # Where bash-completion, zsh and fish look for completions below $(PREFIX)/share.
@@ -243,5 +255,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: all libs deps deps-check check check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
+.PHONY: FORCE all libs deps deps-check check check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
 .SECONDARY:

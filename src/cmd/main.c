@@ -2,14 +2,11 @@
 /* ljperf: find the command and run it. It is also installed as perf-lj, so that perf finds it. */
 #include "cmd/cmd.h"
 #include "cmd/command_line.h"
+#include "version.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-#ifndef LJPERF_VERSION
-#define LJPERF_VERSION "0.1"
-#endif
 
 /* Print the help of ljperf itself, with the list of commands, on stdout or stderr. */
 static int print_help(FILE *to)

@@ -19,13 +19,10 @@
 #include "base/hash_table.h"
 #include "base/text.h"
 #include "otlp.pb-c.h"
+#include "release.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#ifndef LJPERF_VERSION
-#define LJPERF_VERSION "0.1"
-#endif
 
 enum { ATTRIBUTES_MAX = 8 };
 
@@ -486,7 +483,7 @@ static void fill_resource(struct writer *w, const char *service, Otlp__ResourceP
     add_fact(w, resource[0], "host.name",
              host ? intern_string(w->e->profile->strings, host) : NULL);
     name[0]->name = "ljperf";
-    name[0]->version = LJPERF_VERSION;
+    name[0]->version = LJPERF_RELEASE;
     scope[0]->scope = name[0];
     m->resource = resource[0];
     m->n_scope_profiles = 1;

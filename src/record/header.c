@@ -5,6 +5,7 @@
 #include "base/first_line.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "release.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -18,10 +19,6 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
-#endif
-
-#ifndef LJPERF_VERSION
-#define LJPERF_VERSION "0.1"
 #endif
 
 enum { STRING_ALIGN = 64, CPUS_MAX = 1 << 14, LIST_LINE = 4096 };
@@ -122,7 +119,7 @@ static int write_machine(struct perfdata_writer *w, struct error *err)
                            put_string(w, HEADER_OSRELEASE, u.release, err) < 0 ||
                            put_string(w, HEADER_ARCH, u.machine, err) < 0))
         return -1;
-    if (put_string(w, HEADER_VERSION, "ljperf " LJPERF_VERSION, err) < 0)
+    if (put_string(w, HEADER_VERSION, "ljperf " LJPERF_RELEASE, err) < 0)
         return -1;
     add_u32(&t, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
     add_u32(&t, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
