@@ -232,28 +232,46 @@ format-check:
 tidy: | $(LIBPERF)/.built $(addprefix $(B)/generated/,pprof.pb-c.h otlp.pb-c.h release.h version.h)
 	printf '%s\n' $(ALL_SRCS) | xargs -P 2 -I{} clang-tidy --quiet {} -- -std=gnu11 $(CPPFLAGS)
 
-# Where bash-completion, zsh and fish look for completions below $(PREFIX)/share.
+# Where bash-completion, zsh and fish look for completions below $(PREFIX)/share. (Debian's zsh: zsh/vendor-completions.)
 BASH_COMPLETIONS := bash-completion/completions
 ZSH_COMPLETIONS  := zsh/site-functions
 FISH_COMPLETIONS := fish/vendor_completions.d
-COMPLETIONS      := $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/ljperf/lua/jit
-	install -m 755 $(B)/ljperf $(DESTDIR)$(PREFIX)/bin/ljperf
-	ln -sf ljperf $(DESTDIR)$(PREFIX)/bin/perf-lj
-	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,$(COMPLETIONS))
-	$(B)/ljperf completion bash >$(DESTDIR)$(PREFIX)/share/$(BASH_COMPLETIONS)/ljperf
-	ln -sf ljperf $(DESTDIR)$(PREFIX)/share/$(BASH_COMPLETIONS)/perf-lj
-	$(B)/ljperf completion zsh >$(DESTDIR)$(PREFIX)/share/$(ZSH_COMPLETIONS)/_ljperf
-	$(B)/ljperf completion fish >$(DESTDIR)$(PREFIX)/share/$(FISH_COMPLETIONS)/ljperf.fish
-	install -m 644 jitdump/agent/ljdump.lua $(DESTDIR)$(PREFIX)/share/ljperf/lua/jit/ljdump.lua
+# The program writes them from its tables of options.
+$(B)/completions/%: $(B)/ljperf
+	@mkdir -p $(@D)
+	$(B)/ljperf completion $* >$@.$$$$ && mv $@.$$$$ $@
+
+# perf finds perf-lj as `perf lj`, and perf-lj.1 as its manual.
+PAGES   := $(wildcard docs/man/*.1)
+FOLDERS := bin $(addprefix share/,man/man1 $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) ljperf/lua/jit)
+install: PLACE = $(DESTDIR)$(PREFIX)
+install: all $(addprefix $(B)/completions/,bash zsh fish)
+	install -d $(addprefix $(PLACE)/,$(FOLDERS))
+	install -m 755 $(B)/ljperf $(PLACE)/bin/ljperf
+	ln -sf ljperf $(PLACE)/bin/perf-lj
+	install -m 644 $(PAGES) $(PLACE)/share/man/man1
+	ln -sf ljperf.1 $(PLACE)/share/man/man1/perf-lj.1
+	install -m 644 $(B)/completions/bash $(PLACE)/share/$(BASH_COMPLETIONS)/ljperf
+	ln -sf ljperf $(PLACE)/share/$(BASH_COMPLETIONS)/perf-lj
+	install -m 644 $(B)/completions/zsh $(PLACE)/share/$(ZSH_COMPLETIONS)/_ljperf
+	install -m 644 $(B)/completions/fish $(PLACE)/share/$(FISH_COMPLETIONS)/ljperf.fish
+	install -m 644 jitdump/agent/ljdump.lua $(PLACE)/share/ljperf/lua/jit/ljdump.lua
+
+# What `install` made (tests/truth/test_packages). Folders go if they are empty: below DESTDIR all of them, in a running
+# system only ours, because bin/ and man1/ are the system's.
+INSTALLED := bin/ljperf bin/perf-lj $(patsubst docs/man/%,share/man/man1/%,$(PAGES)) share/man/man1/perf-lj.1 \
+    $(addprefix share/,$(addprefix $(BASH_COMPLETIONS)/,ljperf perf-lj) $(ZSH_COMPLETIONS)/_ljperf \
+    $(FISH_COMPLETIONS)/ljperf.fish ljperf/lua/jit/ljdump.lua)
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
+	@cd $(DESTDIR)$(if $(DESTDIR),/,$(PREFIX)/share) && rmdir -p --ignore-fail-on-non-empty \
+	    $(if $(DESTDIR),$(addprefix $(PREFIX:/%=%)/,$(FOLDERS)),ljperf/lua/jit) 2>/dev/null || true
 
 clean:
 	rm -rf build build-*
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: FORCE all libs deps deps-check check check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install clean
+.PHONY: FORCE all libs deps deps-check check check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install uninstall clean
 .SECONDARY:
