@@ -56,8 +56,8 @@ static void change_user(void)
     if (geteuid() != 0 || prctl(PR_SET_KEEPCAPS, 1) < 0)
         return;
     (void)setgroups(0, NULL);
-    if (setresgid(user, user, user) == 0)
-        (void)setresuid(user, user, user);
+    const bool changed = setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0;
+    (void)changed;
 }
 
 static int leave_privileges(bool bpf, struct error *err)
