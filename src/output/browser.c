@@ -106,12 +106,32 @@ static int make_lines(struct browser *b, struct error *err)
     return 0;
 }
 
+/* On a narrow screen the name has what shares, samples and periods leave, and some more room is
+ * left for the module. */
+static void set_name_width(struct browser *b)
+{
+    enum { NARROW = 100, LEAST = 16, SIGN = 1, SHARE = 10, COUNT = 14, GAP = 2, MODULE = 14 };
+    const struct report_options *o = &b->options;
+    unsigned used = SIGN + (o->children ? 2 : 1) * SHARE + GAP + GAP + MODULE;
+    used += (o->show_samples ? COUNT : 0) + (o->show_period ? COUNT : 0);
+    b->section.name_width = !b->columns || b->columns >= NARROW ? 0
+                            : b->columns < used + LEAST         ? LEAST
+                                                                : b->columns - used;
+}
+
+void browser_set_columns(struct browser *b, unsigned columns)
+{
+    b->columns = columns;
+    set_name_width(b);
+}
+
 int browser_choose_rows(struct browser *b, struct error *err)
 {
     if (b->has_section)
         report_section_deinit(&b->section);
     b->has_section =
         report_section_init(&b->section, b->report, b->event, &b->data.events[b->event], err) == 0;
+    set_name_width(b);
     return b->has_section ? make_lines(b, err) : -1;
 }
 

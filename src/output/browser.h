@@ -80,6 +80,8 @@ void browser_move(struct browser *b, long lines);
 /* Scroll so that the cursor is visible when `height` lines are shown. */
 void browser_fit(struct browser *b, size_t height);
 
+/* Tell how many columns the screen has: below 100, rows begin with the function's name. */
+void browser_set_columns(struct browser *b, unsigned columns);
 /* Append the head (one line that says what is shown) and the columns' titles (one line). */
 void browser_put_head(const struct browser *b, struct text *t);
 void browser_put_titles(const struct browser *b, struct text *t);

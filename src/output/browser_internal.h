@@ -49,6 +49,7 @@ struct browser {
     uint32_t *row_entry; /* for each row of the report: entry + 1 */
     VEC(uint32_t) lines; /* the visible entries, in order */
     size_t at, top;
+    unsigned columns; /* of the screen; 0: not known */
 };
 
 /* browser.c: browser_rebuild() makes the report and all lines from the options again.

@@ -131,6 +131,7 @@ static void measure(struct display *s)
 void screen_draw(struct display *s)
 {
     measure(s);
+    browser_set_columns(s->model, s->width > 0 ? (unsigned)s->width : 1);
     s->curses.werase(s->curses.window);
     draw_body(s);
     if (s->height > 1) {

@@ -167,6 +167,29 @@ void report_put_count(struct text *t, uint64_t count)
     text_printf(t, "%" PRIu64 "%c", count, units[unit]);
 }
 
+/* Where a key's column stands on a narrow screen: smaller numbers first. */
+static unsigned narrow_place(enum report_key key)
+{
+    return key == KEY_SYM ? 0 : key == KEY_DSO ? 1 : 2;
+}
+
+/* Returns the index in the options of the key whose column is number `column`. */
+static unsigned key_at(const struct report_section *s, unsigned column)
+{
+    const struct report_options *o = s->report->options;
+    for (unsigned place = 0; s->name_width && place <= 2; place++)
+        for (unsigned k = 0; k < o->nr_keys; k++)
+            if (narrow_place(o->keys[k]) == place && column-- == 0)
+                return k;
+    return column;
+}
+
+static unsigned width_of(const struct report_section *s, unsigned k)
+{
+    bool name = s->name_width && s->report->options->keys[k] == KEY_SYM;
+    return name ? s->name_width : s->widths[k];
+}
+
 /* A line under the title: the columns' names, or dots. */
 void report_put_titles(const struct report_section *s, struct text *t, bool dots)
 {
@@ -185,12 +208,13 @@ void report_put_titles(const struct report_section *s, struct text *t, bool dots
             pad(t, dots ? 0 : strlen(names[i]), width, dots ? '.' : ' ');
         text_string(t, dots ? "" : names[i]);
     }
-    for (unsigned k = 0; k < o->nr_keys; k++) {
+    for (unsigned i = 0; i < o->nr_keys; i++) {
+        unsigned k = key_at(s, i);
         const char *title = report_key_title(o->keys[k]);
         text_string(t, gap);
         text_string(t, dots ? "" : o->separator ? title + strspn(title, " ") : title);
-        if (!o->separator && (dots || k + 1 < o->nr_keys))
-            pad(t, dots ? 0 : strlen(title), s->widths[k], dots ? '.' : ' ');
+        if (!o->separator && (dots || i + 1 < o->nr_keys))
+            pad(t, dots ? 0 : strlen(title), width_of(s, k), dots ? '.' : ' ');
     }
     text_char(t, '\n');
 }
@@ -284,20 +308,21 @@ static void put_overhead(const struct report_section *s, const struct report_row
 }
 
 /* Append a key's text. A separator inside it is replaced, because it would end the column. */
-static void put_cell(struct report_section *s, const struct report_row *row, unsigned k,
+static void put_cell(struct report_section *s, const struct report_row *row, unsigned column,
                      struct text *t)
 {
     const struct report_options *o = s->report->options;
+    unsigned k = key_at(s, column);
     s->cell.size = 0;
     report_put_key(&s->cell, s->report, row, o->keys[k]);
     for (size_t i = 0; o->separator && i < s->cell.size; i++)
         if (s->cell.at[i] == *o->separator)
             s->cell.at[i] = '.';
     text_bytes(t, s->cell.at, s->cell.size);
-    if (k + 1 == o->nr_keys)
+    if (column + 1 < o->nr_keys && !o->separator)
+        pad(t, s->cell.size, width_of(s, k), ' ');
+    else if (k + 1 == o->nr_keys)
         s->widths[k] = s->cell.size > s->widths[k] ? (unsigned)s->cell.size : s->widths[k];
-    else if (!o->separator)
-        pad(t, s->cell.size, s->widths[k], ' ');
 }
 
 void report_put_row(struct report_section *s, uint32_t index, struct text *t)

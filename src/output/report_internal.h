@@ -121,6 +121,9 @@ struct report_section {
     uint64_t total; /* weight that is 100 % */
     unsigned widths[KEY_NR];
     struct text cell;
+    /* For a narrow screen, else 0: the function's name comes first, in a column of this width, and
+     * then the module. Longer names move what follows. */
+    unsigned name_width;
 };
 int report_section_init(struct report_section *s, struct report *r, uint16_t event,
                         const struct report_event *about, struct error *err);

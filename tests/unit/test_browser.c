@@ -137,6 +137,44 @@ static void callees_of_a_row(void **state)
     finish(b, s);
 }
 
+/* On a screen of 80 columns the name comes first; a longer one moves the rest. */
+static void name_first_where_narrow(void **state)
+{
+    (void)state;
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;a_function_whose_name_is_longer_than_its_column;f", 6, 60);
+    struct report_options o = callees();
+    o.keys[0] = KEY_COMM;
+    o.keys[1] = KEY_DSO;
+    o.keys[2] = KEY_SYM;
+    o.nr_keys = 3;
+    struct browser *b = open_browser(s, o);
+    struct text wide = {0};
+    browser_put_titles(b, &wide);
+    text_char(&wide, 0);
+    expect(b, ">+   100.00%     0.00%  p        prog           [.] "
+              "a_function_whose_name_is_longer_than_its_column\n"
+              " +   100.00%   100.00%  p        prog           [.] f\n");
+    browser_set_columns(b, 80);
+    struct text t = {0};
+    browser_put_titles(b, &t);
+    text_char(&t, 0);
+    assert_string_equal(t.at, "  Children      Self  Symbol                                     "
+                              "Shared Object  Command");
+    expect(b, ">+   100.00%     0.00%  [.] a_function_whose_name_is_longer_than_its_column  "
+              "prog           p\n"
+              " +   100.00%   100.00%  [.] f                                      "
+              "prog           p\n");
+    t.size = 0;
+    browser_set_columns(b, 120);
+    browser_put_titles(b, &t);
+    text_char(&t, 0);
+    assert_string_equal(t.at, wide.at);
+    text_free(&t);
+    text_free(&wide);
+    finish(b, s);
+}
+
 /* Two rows open at once: marks of one row must not show in the other. */
 static void rows_do_not_mix(void **state)
 {
@@ -486,12 +524,19 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_open_and_close), cmocka_unit_test(callees_of_a_row),
-        cmocka_unit_test(rows_do_not_mix),     cmocka_unit_test(all_open_and_close),
-        cmocka_unit_test(filters_come_and_go), cmocka_unit_test(threads),
-        cmocka_unit_test(one_function),        cmocka_unit_test(views),
-        cmocka_unit_test(cursor_and_window),   cmocka_unit_test(events_in_turn),
-        cmocka_unit_test(odd_stacks),          cmocka_unit_test(source_with_weights),
+        cmocka_unit_test(rows_open_and_close),
+        cmocka_unit_test(callees_of_a_row),
+        cmocka_unit_test(name_first_where_narrow),
+        cmocka_unit_test(rows_do_not_mix),
+        cmocka_unit_test(all_open_and_close),
+        cmocka_unit_test(filters_come_and_go),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(one_function),
+        cmocka_unit_test(views),
+        cmocka_unit_test(cursor_and_window),
+        cmocka_unit_test(events_in_turn),
+        cmocka_unit_test(odd_stacks),
+        cmocka_unit_test(source_with_weights),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
