@@ -1347,7 +1347,7 @@ struct mm_struct {
 
 struct task_struct {
     int pid, tgid;
-    int on_cpu;
+    unsigned int on_cpu;  /* int; of another size since Linux 7: unsigned, or it is not adjusted */
     unsigned int __state; /* since Linux 5.14 */
     uint64_t start_time;  /* CLOCK_MONOTONIC ns */
     void *rseq;           /* until Linux 6.18 */
