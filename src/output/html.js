@@ -82,6 +82,8 @@
     base.events.forEach(e => { e.decoded.node = e.decoded.node.map(n => map[n]); });
     whole = grown.done();
   }
+  // The look of two nodes that become one: the first one's tier, the weaker proof, inlined if one is.
+  function joined(a, b) { return a & 7 | Math.max(a & 24, b & 24) | (a | b) & 32; }
   // A tree that grows, from a copy of `from` or from its root; children are found by a hash of parent and function.
   function growing(from) {
     let size = 1, room = Math.max(1024, from ? 2 * from.parent.length : 0), mask = 0, slots;
@@ -116,7 +118,12 @@
     return {
       child(p, f, l) {
         let at = home(p, f) & mask;
-        for (; slots[at]; at = at + 1 & mask) if (parent[slots[at]] === p && fn[slots[at]] === f) return slots[at];
+        for (; slots[at]; at = at + 1 & mask) {
+          const known = slots[at];
+          if (parent[known] !== p || fn[known] !== f) continue;
+          look[known] = joined(look[known], l);
+          return known;
+        }
         if (size === room) {
           grow();
           for (at = home(p, f) & mask; slots[at];) at = at + 1 & mask;
@@ -480,7 +487,7 @@
     if (what.base) words.push('was ' + percent(what.base.total[node], what.baseAll));
     if (fn >= 0 && look & 7) words.push(TIERS[look & 7]);
     if (look & 32) words.push('inlined');
-    if (look & 24) words.push(PROVEN[look >> 3 & 3]);
+    if (look & 24) words.push('in some samples ' + PROVEN[look >> 3 & 3]);
     return name + '\n' + words.join(', ');
   }
   function details(what, node) {
@@ -568,6 +575,7 @@
         if (!side.total[i] || functions[t.fn[i]].kind === PROCESS) continue;
         let r = rows.get(t.fn[i]);
         if (!r) rows.set(t.fn[i], r = {fn: t.fn[i], f: functions[t.fn[i]], self: 0, total: 0, baseSelf: 0, baseTotal: 0, look: t.look[i]});
+        r.look = joined(r.look, t.look[i]);
         r[self] += side.self[i];
         if (outer[i]) r[total] += side.total[i];
       }
@@ -602,6 +610,10 @@
       if (c.id !== 'name') return make('td', {class: style, title: c.id === 'place' ? c.value(r) : null}, text);
       const mark = make('span', {class: 'kind'});
       mark.style.background = colour(r.fn, r.look);
+      if (r.look & 24) {
+        mark.style.borderStyle = 'dashed';
+        mark.title = 'in some samples ' + PROVEN[r.look >> 3 & 3];
+      }
       return make('td', {class: style}, mark, make('button', {onclick: () => change({v: 'callers', f: r.fn})}, text));
     }));
   }

@@ -15,7 +15,6 @@ enum {
     SLICES = 1024,      /* of time, at most: more than a screen has columns */
     ROWS_MOST = 300000, /* rows that fewer slices would make fewer */
     TIERS = TIER_TURBOFAN + 1,
-    DOUBT_MARKED = 100, /* a node is marked if one in so many of its samples is not exact */
 };
 
 /* A stack of a process. */
@@ -34,8 +33,7 @@ struct row {
 /* What is known of a node of the page's tree. */
 struct node_look {
     uint64_t tiers[TIERS]; /* weight by tier */
-    uint64_t weight, doubtful;
-    uint8_t provenance; /* the weakest */
+    uint8_t provenance;    /* the weakest */
     bool inlined;
 };
 
@@ -192,13 +190,10 @@ static uint32_t step(struct maker *m, const struct pile *pile, uint32_t at, uint
         return 0;
     }
     struct node_look *look = &m->looks.at[child];
-    look->weight += pile->weight;
     if (!l)
         return child;
     look->tiers[l->tier < TIERS ? l->tier : 0] += pile->weight;
     look->inlined |= inlined;
-    if (l->provenance != PROVENANCE_EXACT)
-        look->doubtful += pile->weight;
     if (l->provenance > look->provenance)
         look->provenance = l->provenance;
     return child;
@@ -222,11 +217,10 @@ static void add_pile(struct maker *m, struct pile *pile)
 static unsigned look_bits(const struct node_look *look)
 {
     unsigned tier = 0;
-    bool marked = look->doubtful && look->doubtful >= look->weight / DOUBT_MARKED;
     for (unsigned i = 1; i < TIERS; i++)
         if (look->tiers[i] > look->tiers[tier])
             tier = i;
-    return tier | (marked ? (unsigned)look->provenance << 3 : 0) | (look->inlined ? 32U : 0);
+    return tier | (unsigned)look->provenance << 3 | (look->inlined ? 32U : 0);
 }
 
 static void put_nodes(struct maker *m)

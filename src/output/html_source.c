@@ -29,11 +29,16 @@ struct weigher {
     bool failed;
 };
 
+static uint64_t line_hash(const char *file, uint32_t line)
+{
+    return hash_u64((uintptr_t)file ^ hash_u64(line));
+}
+
 static struct line *line_of(struct weigher *w, const struct profile_line *l)
 {
     if (!l->file || !l->line)
         return NULL;
-    uint64_t hash = hash_u64((uintptr_t)l->file ^ hash_u64(l->line));
+    uint64_t hash = line_hash(l->file, l->line);
     uint32_t number =
         hash_table_intern(&w->index, hash, &w->lines, i,
                           w->lines.at[i].line == l->line && w->lines.at[i].file == l->file,
@@ -136,9 +141,16 @@ static void rehash(struct weigher *w)
     w->index = (struct hash_table){0};
     for (size_t i = 0; i < w->lines.nr && !w->failed; i++) {
         const struct line *l = &w->lines.at[i];
-        w->failed |=
-            !hash_table_add(&w->index, hash_u64((uintptr_t)l->file ^ hash_u64(l->line)), i);
+        w->failed |= !hash_table_add(&w->index, line_hash(l->file, l->line), i);
     }
+}
+
+static void source_free(struct html_source *f, size_t nr_events)
+{
+    source_file_free(&f->file);
+    for (size_t i = 0; i < nr_events; i++)
+        text_free(&f->events[i]);
+    free(f->events);
 }
 
 /* Read the heaviest files, and keep those that are there. */
@@ -153,10 +165,7 @@ static void read_files(const struct source_place *place, struct html_sources *s)
                      !memchr(f->file.bytes, 0, f->file.size);
         if (!there) {
             s->not_found++;
-            source_file_free(&f->file);
-            for (size_t i = 0; i < s->nr_events; i++)
-                text_free(&f->events[i]);
-            free(f->events);
+            source_free(f, s->nr_events);
             continue;
         }
         room -= f->file.size;
@@ -189,11 +198,7 @@ int html_sources_find(const struct export *e, const struct html_data *d,
 
 void html_sources_free(struct html_sources *s)
 {
-    vec_foreach (f, &s->files) {
-        source_file_free(&f->file);
-        for (size_t i = 0; i < s->nr_events; i++)
-            text_free(&f->events[i]);
-        free(f->events);
-    }
+    vec_foreach (f, &s->files)
+        source_free(f, s->nr_events);
     vec_free(&s->files);
 }

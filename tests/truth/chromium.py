@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Headless Chromium for tests, driven through its debugging pipe: no driver program is needed."""
-import base64, itertools, json, os, shutil, subprocess, sys, time
+import base64, itertools, json, os, shutil, signal, subprocess, sys, tempfile, time
 
 
 def find():
@@ -23,11 +23,13 @@ class Page:
         to_browser, self.out = os.pipe()
         self.input, from_browser = os.pipe()
         self.buffer = b''
+        # The browser's processes may still write when the first one has ended.
+        self.profile = tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True)
         # The browser reads descriptor 3 and writes 4.
         self.process = subprocess.Popen(
             ['bash', '-c', 'exec "$@" 3<&%d 4>&%d' % (to_browser, from_browser), 'chromium', program, '--headless=new', '--no-sandbox',
-             '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--remote-debugging-pipe', '--user-data-dir=%s/chromium' % scratch],
-            pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--remote-debugging-pipe', '--user-data-dir=' + self.profile.name],
+            pass_fds=(to_browser, from_browser), start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
         target = self.call('Target.createTarget', url='about:blank')['targetId']
@@ -41,8 +43,20 @@ class Page:
         return self
 
     def __exit__(self, *ignored):
-        self.process.kill()
+        self.session = None
+        try:
+            self.call('Browser.close')
+            self.process.wait(timeout=20)
+        except (RuntimeError, OSError, subprocess.TimeoutExpired):
+            pass
+        try: # what is left of its processes
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.process.wait()
+        os.close(self.input)
+        os.close(self.out)
+        self.profile.cleanup()
 
     def message(self):
         while b'\0' not in self.buffer:
@@ -82,7 +96,7 @@ class Page:
     def open(self, path, hash=''):
         self.call('Page.navigate', url='about:blank')
         self.call('Page.navigate', url='file://' + path + hash)
-        self.until('document.readyState == "complete"')
+        self.until('location.protocol == "file:" && document.readyState == "complete"') # the blank page is complete, too
 
     def run(self, expression):
         """The value of an expression of JavaScript."""
