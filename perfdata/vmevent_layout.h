@@ -106,6 +106,10 @@ enum vmentry_kind {
     VMENTRY_JITDUMP,  /* the same of its jitdump */
     VMENTRY_TEXT,     /* VMEVENT_MEM: no memory, but a struct vmentry_text: whose text the anonymous
                          executable memory at the address is */
+    VMENTRY_COMPILER, /* VMEVENT_MEM: no memory, but what the JIT compiler of the VM at the address
+                         (global_State) has done: a struct luajit_compiler_state, then struct
+                         luajit_facts (unwind/luajit/compiler.h). A reading with many facts has
+                         several entries, with the same times */
 };
 
 /* Bytes of a VMENTRY_TEXT. */

@@ -2,6 +2,7 @@
 /* A recorded process while it runs. See lua_watch.h. */
 #include "live/lua_watch.h"
 
+#include "live/compiler_watch.h"
 #include "live/live_memory.h"
 #include "live/live_process.h"
 #include "session/registers.h"
@@ -33,6 +34,7 @@ struct lua_watch {
     const struct watch_tools *tools;
     lua_scan_blob_list blobs;
     lua_scan_vm_list vms;
+    struct compiler_watch *compilers;
     struct lua_scan_job *job;         /* the search that is under way; NULL: none */
     lua_scan_vm_list found;           /* VMs that the search has found */
     size_t nr_before;                 /* size of `vms` when the search began */
@@ -52,6 +54,11 @@ struct lua_watch *lua_watch_create(pid_t pid, const struct watch_tools *tools)
     struct lua_watch *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
+    t->compilers = compiler_watch_create();
+    if (!t->compilers) {
+        free(t);
+        return NULL;
+    }
     t->process.pid = pid;
     t->tools = tools;
     t->mapped = true;
@@ -65,6 +72,7 @@ void lua_watch_free(struct lua_watch *t)
         return;
     live_process_free(&t->process);
     lua_scan_end(t->job);
+    compiler_watch_free(t->compilers);
     vec_free(&t->found);
     vec_free(&t->blobs);
     vec_free(&t->vms);
@@ -359,6 +367,7 @@ static bool name_frame(void *context, const struct memory *m, const struct luaji
     const struct luajit_names_source source = {
         .memory = m, .vm = vm, .space = (uint32_t)t->process.pid, .batch = 0};
     note_vm(t, vm, m);
+    compiler_watch_note(t->compilers, vm, frame->proto);
     struct luajit_named named;
     (void)ret;
     return luajit_names_frame(t->tools->names, &source, frame, &named, NULL) == 0;
@@ -458,13 +467,25 @@ int lua_watch_walk(struct lua_watch *t, const struct sample *s, const struct vms
         return -1;
     t->wanted |= met_lua && !copy;
     t->reads = live_memory_left(&heap);
+    if (compiler_watch_look(t->compilers, t->process.objects, err) < 0)
+        return -1;
     return met || t->vms.nr != known;
 }
 
 /* ---- the log ------------------------------------------------------------------------------- */
 
+/* Samples that come too late are not walked, but their VMs may have compiled something. */
+static int look_at_compilers(struct lua_watch *t, struct error *err)
+{
+    vec_foreach (vm, &t->vms)
+        compiler_watch_list(t->compilers, &vm->vm);
+    return compiler_watch_look(t->compilers, t->process.objects, err);
+}
+
 int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err)
 {
+    if (t->process.objects && look_at_compilers(t, err) < 0)
+        return -1;
     return live_process_pass(&t->process, budget, err);
 }
 
@@ -473,7 +494,13 @@ int lua_watch_flush(struct lua_watch *t, struct error *err)
     return live_process_flush(&t->process, err);
 }
 
+int lua_watch_finish(struct lua_watch *t, struct error *err)
+{
+    return t->process.objects ? compiler_watch_finish(t->compilers, t->process.objects, err) : 0;
+}
+
 void lua_watch_rewrite(struct lua_watch *t)
 {
+    compiler_watch_rewrite(t->compilers);
     live_process_rewrite(&t->process);
 }

@@ -64,6 +64,8 @@ const char *lua_watch_problem(const struct lua_watch *t);
 /* Call object_log_pass(), object_log_flush() and object_log_rewrite() on the process's log. */
 int lua_watch_pass(struct lua_watch *t, size_t budget, struct error *err);
 int lua_watch_flush(struct lua_watch *t, struct error *err);
+/* The recording ends: look at the JIT compilers once more. Does not flush. */
+int lua_watch_finish(struct lua_watch *t, struct error *err);
 void lua_watch_rewrite(struct lua_watch *t);
 
 struct lua_watch_stats {

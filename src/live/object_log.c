@@ -166,9 +166,19 @@ struct object_log_stats object_log_stats(const struct object_log *p)
     return stats;
 }
 
+struct process_memory *object_log_memory(struct object_log *p)
+{
+    return p->memory;
+}
+
 static uint64_t now(const struct object_log *p)
 {
     return mem_writer_now(&p->out);
+}
+
+uint64_t object_log_now(const struct object_log *p)
+{
+    return now(p);
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -193,6 +203,12 @@ static void tell(struct object_log *p, struct object *o, uint8_t flags)
     p->stats.written += !(flags & VMENTRY_UNCHANGED);
     p->stats.marks += (flags & VMENTRY_UNCHANGED) != 0;
     o->written = o->before;
+}
+
+void object_log_put(struct object_log *p, const struct vmevent_entry *entry)
+{
+    if (!p->out.sink.full || !p->out.sink.full(p->out.sink.context))
+        mem_writer_put(&p->out, entry);
 }
 
 /* Write a mark for the last reading that was equal, if it is not written yet. */

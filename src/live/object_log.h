@@ -60,6 +60,13 @@ void object_log_object(struct object_log *p, uint64_t address, uint64_t time);
  * read. */
 bool object_log_range(struct object_log *p, uint64_t address, size_t size, uint64_t time);
 
+/* Returns the process's memory for reads that are not logged. */
+struct process_memory *object_log_memory(struct object_log *p);
+
+/* Write an entry that is no object's: what was found of the process. Nothing is written if the log
+ * is full. */
+void object_log_put(struct object_log *p, const struct vmevent_entry *entry);
+
 /* Begin a pass over samples. Reads known objects again, those that were used lately first, up to
  * `budget` objects and for some ms (SIZE_MAX: all objects, for up to a second). Returns -1 when the
  * log cannot be written. */
@@ -70,6 +77,9 @@ int object_log_flush(struct object_log *p, struct error *err);
 
 /* Another file begins: everything must be written again. */
 void object_log_rewrite(struct object_log *p);
+
+/* Returns the recording's clock. */
+uint64_t object_log_now(const struct object_log *p);
 
 /* Returns the recording's clock after the last read of the process. */
 uint64_t object_log_read_at(const struct object_log *p);

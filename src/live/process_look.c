@@ -651,7 +651,8 @@ static int end_file(struct process_watch *watch, struct error *err)
 {
     vec_foreach (slot, &watch->targets) {
         struct lua_watch *t = slot->value;
-        if (lua_watch_pass(t, SIZE_MAX, err) < 0 || lua_watch_flush(t, err) < 0)
+        if (lua_watch_pass(t, SIZE_MAX, err) < 0 || lua_watch_finish(t, err) < 0 ||
+            lua_watch_flush(t, err) < 0)
             return -1;
     }
     return watches_pass(watch->watches, SIZE_MAX, err) < 0 ||

@@ -22,7 +22,8 @@ enum {
     VERSIONS_MAX = 1 << 22, /* 256 MiB of index: for some 1 GB of contents, --max-log */
     BUFFER_SIZE = 256 << 10,
     TEXTS_MAX = 4096,
-    FORKS_MAX = 16, /* ancestors that are searched */
+    COMPILERS_MAX = 64 << 20, /* bytes of all readings of JIT compilers */
+    FORKS_MAX = 16,           /* ancestors that are searched */
 };
 
 /* One content of one range. It was seen at least once, and did not change up to the last time. */
@@ -77,6 +78,8 @@ struct memory_log {
     VEC(struct life) lives;
     VEC(struct note) notes; /* sealed: sorted, without duplicates */
     VEC(struct moved) texts;
+    VEC(struct memory_log_compiler) compilers;
+    size_t compilers_size; /* bytes */
     struct code_files files;
     struct renewals renewals;
     enum memory_log_order order;
@@ -142,6 +145,9 @@ void memory_log_free(struct memory_log *log)
     vec_free(&log->lives);
     vec_free(&log->notes);
     vec_free(&log->texts);
+    vec_foreach (c, &log->compilers)
+        free((void *)(uintptr_t)c->bytes);
+    vec_free(&log->compilers);
     renewals_free(&log->renewals);
     hash_table_free(&log->newest);
     free(log->ends);
@@ -334,6 +340,29 @@ static int add_index(struct memory_log *log, uint32_t pid, const struct vmevent_
     return memory_log_add_prototype(log, pid, pair[0], pair[1], err);
 }
 
+/* Add an entry about a JIT compiler. */
+static int add_compiler(struct memory_log *log, uint32_t pid, const struct vmevent_entry *e,
+                        struct error *err)
+{
+    struct memory_log_compiler c = {e->address, e->before, pid, e->length, NULL};
+    if (!e->bytes || !e->length)
+        return 0;
+    if (log->compilers_size + e->length > COMPILERS_MAX) {
+        log->stats.over++;
+        return 0;
+    }
+    uint8_t *bytes = malloc(e->length);
+    if (bytes)
+        memcpy(bytes, e->bytes, e->length);
+    c.bytes = bytes;
+    if (!bytes || !vec_push(&log->compilers, c)) {
+        free(bytes);
+        return error_no_memory(err);
+    }
+    log->compilers_size += e->length;
+    return 0;
+}
+
 /* Add an entry about text that was moved. */
 static int add_text(struct memory_log *log, uint32_t pid, const struct vmevent_entry *e,
                     struct error *err)
@@ -432,6 +461,11 @@ size_t memory_log_globals(const struct memory_log *log, uint32_t pid, uint64_t *
     return nr;
 }
 
+const struct memory_log_compiler *memory_log_compiler(const struct memory_log *log, size_t index)
+{
+    return log && index < log->compilers.nr ? &log->compilers.at[index] : NULL;
+}
+
 const struct vmentry_text *memory_log_text(const struct memory_log *log, uint32_t pid,
                                            uint64_t start, uint64_t end)
 {
@@ -486,6 +520,8 @@ static int add_entry(struct memory_log *log, uint32_t pid, const struct vmevent_
         return add_index(log, pid, e, err);
     if (e->kind == VMENTRY_TEXT)
         return add_text(log, pid, e, err);
+    if (e->kind == VMENTRY_COMPILER)
+        return add_compiler(log, pid, e, err);
     if (e->kind == VMENTRY_PERF_MAP || e->kind == VMENTRY_JITDUMP) {
         log->stats.entries++;
         return code_files_add(&log->files, pid, e, err);

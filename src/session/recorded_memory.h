@@ -141,6 +141,16 @@ bool memory_log_code_file(const struct memory_log *log, uint32_t pid, uint8_t ki
 const struct vmentry_text *memory_log_text(const struct memory_log *log, uint32_t pid,
                                            uint64_t start, uint64_t end);
 
+/* What the JIT compiler of a VM had done at a time (VMENTRY_COMPILER). */
+struct memory_log_compiler {
+    uint64_t g, time; /* ns: when it was read */
+    uint32_t pid;
+    uint32_t size;
+    const uint8_t *bytes; /* they live as long as the log; aligned as a u64 */
+};
+/* Returns reading `index`, in the recording's order; NULL: there are no more. */
+const struct memory_log_compiler *memory_log_compiler(const struct memory_log *log, size_t index);
+
 /* Where one thread's earlier readings of a log found their bytes: one slot for each hash of an
  * address. */
 enum { MEMORY_LOG_RECENT = 4096 };

@@ -14,6 +14,7 @@
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/variables.h"
 #include "unwind/arch_x86_64.h"
+#include "unwind/luajit/compiler.h"
 #include "unwind/luajit/variables.h"
 #include "unwind/luajit/trace_calls.h"
 #include "unwind/luajit/trace_callers.h"
@@ -345,6 +346,34 @@ static void list_traces(const struct context *c, const struct image *image)
     managed_names_free(managed);
 }
 
+/* Reads a damaged compiler twice: facts must lie in the bounds that their kind has, and the second
+ * reading must be like the first. */
+static void read_compiler(const struct context *c, const struct image *image, uint64_t seed)
+{
+    struct luajit_compiler *of = luajit_compiler_create(&image->vms.at[0]);
+    char name[64];
+    size_t nr;
+    if (!of)
+        return;
+    for (unsigned i = 0; i < 8; i++)
+        luajit_compiler_note(of, image->pointers[hash_combine(seed, i) % DAMAGE_POINTERS]);
+    (void)luajit_compiler_poll(of, &c->input.memory);
+    (void)luajit_compiler_read(of, &c->input.memory, NULL);
+    (void)luajit_compiler_read(of, &c->input.memory, NULL);
+    const struct luajit_fact *f = luajit_compiler_facts(of, &nr);
+    if (nr != luajit_compiler_state(of)->nr_facts)
+        abort();
+    for (size_t i = 0; i < nr; i++) {
+        if ((!f[i].proto && f[i].kind != LUAJIT_FACT_TRACE) || f[i].kind < LUAJIT_FACT_TRACE || f[i].kind > LUAJIT_FACT_ABORT ||
+            (f[i].kind == LUAJIT_FACT_TRACE && f[i].what >= LUAJIT_NR_ENDS))
+            abort();
+        if (f[i].other_proto)
+            (void)luajit_called(&c->input.memory, image->vms.at[0].layout, f[i].other_proto,
+                                f[i].other_position, name, sizeof(name));
+    }
+    luajit_compiler_free(of);
+}
+
 /* Makes all queries about one C call, which few walks get to. Returns a hash of the answers. */
 static uint64_t ask_of_call(struct luajit_reader *r, const struct luajit_trace *t,
                             const struct image *image, uint64_t h)
@@ -435,6 +464,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     damage_walk(u, inputs, stacks, CONTEXTS, 4, true);
     list_traces(&contexts[0], image);
+    read_compiler(&contexts[1], image, seed);
     read_variables(u, &process);
     for (unsigned i = 0; i < CONTEXTS; i += 4)
         ask_of_calls(&contexts[i], image, hash_combine(seed, CONTEXTS + i));

@@ -34,24 +34,10 @@ struct listing_reader {
 
 /* ---- bytecode ------------------------------------------------------------------------------- */
 
-/* In the order of enum bc_op, without the opcodes of 2026. */
-static const char *const names[] = {
-    "ISLT",   "ISGE",   "ISLE",   "ISGT",   "ISEQV",  "ISNEV", "ISEQS",  "ISNES",  "ISEQN", "ISNEN",
-    "ISEQP",  "ISNEP",  "ISTC",   "ISFC",   "IST",    "ISF",   "ISTYPE", "ISNUM",  "MOV",   "NOT",
-    "UNM",    "LEN",    "ADDVN",  "SUBVN",  "MULVN",  "DIVVN", "MODVN",  "ADDNV",  "SUBNV", "MULNV",
-    "DIVNV",  "MODNV",  "ADDVV",  "SUBVV",  "MULVV",  "DIVVV", "MODVV",  "POW",    "CAT",   "KSTR",
-    "KCDATA", "KSHORT", "KNUM",   "KPRI",   "KNIL",   "UGET",  "USETV",  "USETS",  "USETN", "USETP",
-    "UCLO",   "FNEW",   "TNEW",   "TDUP",   "GGET",   "GSET",  "TGETV",  "TGETS",  "TGETB", "TGETR",
-    "TSETV",  "TSETS",  "TSETB",  "TSETM",  "TSETR",  "CALLM", "CALL",   "CALLMT", "CALLT", "ITERC",
-    "ITERN",  "VARG",   "ISNEXT", "RETM",   "RET",    "RET0",  "RET1",   "FORI",   "JFORI", "FORL",
-    "IFORL",  "JFORL",  "ITERL",  "IITERL", "JITERL", "LOOP",  "ILOOP",  "JLOOP",  "JMP",   "FUNCF",
-    "IFUNCF", "JFUNCF", "FUNCV",  "IFUNCV", "JFUNCV", "FUNCC", "FUNCCW",
-};
-_Static_assert(sizeof(names) / sizeof(*names) == BC_FUNCCW + 1, "a name for each opcode");
-
 static bool has_three(uint8_t op)
 {
-    return (op >= BC_ADDVN && op <= BC_CAT) || (op >= BC_TGETV && op <= BC_TGETR) ||
+    return (op >= BC_ADDVN && op <= BC_CAT) || (op > BC_BNOT && op <= BC_BSAR) ||
+           (op >= BC_TGETV && op <= BC_TGETR) ||
            (op >= BC_TSETV && op <= BC_TSETR && op != BC_TSETM) ||
            (op >= BC_CALLM && op < BC_ISNEXT && op != BC_CALLMT && op != BC_CALLT);
 }
@@ -65,16 +51,16 @@ static bool is_jump(uint8_t op)
 
 static void print_bytecode(char to[LISTING_BYTECODE], uint32_t position, struct bc b)
 {
-    if (b.op > BC_FUNCCW)
+    if (!bc_name(b.op))
         snprintf(to, LISTING_BYTECODE, "%04u (opcode 0x%02x)", position, b.op);
     else if (is_jump(b.op))
-        snprintf(to, LISTING_BYTECODE, "%04u %-6s %3u => %04d", position, names[b.op], b.a,
+        snprintf(to, LISTING_BYTECODE, "%04u %-6s %3u => %04d", position, bc_name(b.op), b.a,
                  (int)position + 1 + b.d - 0x8000);
     else if (has_three(b.op))
-        snprintf(to, LISTING_BYTECODE, "%04u %-6s %3u %3u %3u", position, names[b.op], b.a, b.b,
+        snprintf(to, LISTING_BYTECODE, "%04u %-6s %3u %3u %3u", position, bc_name(b.op), b.a, b.b,
                  b.c);
     else
-        snprintf(to, LISTING_BYTECODE, "%04u %-6s %3u %3u", position, names[b.op], b.a, b.d);
+        snprintf(to, LISTING_BYTECODE, "%04u %-6s %3u %3u", position, bc_name(b.op), b.a, b.d);
 }
 
 /* ---- places --------------------------------------------------------------------------------- */

@@ -42,6 +42,27 @@ struct bc bc_decode(uint32_t instruction, enum luajit_bytecode numbering)
                        .d = (uint16_t)(instruction >> 16)};
 }
 
+/* In the order of enum bc_op. */
+static const char *const names[] = {
+    "ISLT",   "ISGE",   "ISLE",   "ISGT",   "ISEQV",  "ISNEV", "ISEQS",  "ISNES",  "ISEQN", "ISNEN",
+    "ISEQP",  "ISNEP",  "ISTC",   "ISFC",   "IST",    "ISF",   "ISTYPE", "ISNUM",  "MOV",   "NOT",
+    "UNM",    "LEN",    "ADDVN",  "SUBVN",  "MULVN",  "DIVVN", "MODVN",  "ADDNV",  "SUBNV", "MULNV",
+    "DIVNV",  "MODNV",  "ADDVV",  "SUBVV",  "MULVV",  "DIVVV", "MODVV",  "POW",    "CAT",   "KSTR",
+    "KCDATA", "KSHORT", "KNUM",   "KPRI",   "KNIL",   "UGET",  "USETV",  "USETS",  "USETN", "USETP",
+    "UCLO",   "FNEW",   "TNEW",   "TDUP",   "GGET",   "GSET",  "TGETV",  "TGETS",  "TGETB", "TGETR",
+    "TSETV",  "TSETS",  "TSETB",  "TSETM",  "TSETR",  "CALLM", "CALL",   "CALLMT", "CALLT", "ITERC",
+    "ITERN",  "VARG",   "ISNEXT", "RETM",   "RET",    "RET0",  "RET1",   "FORI",   "JFORI", "FORL",
+    "IFORL",  "JFORL",  "ITERL",  "IITERL", "JITERL", "LOOP",  "ILOOP",  "JLOOP",  "JMP",   "FUNCF",
+    "IFUNCF", "JFUNCF", "FUNCV",  "IFUNCV", "JFUNCV", "FUNCC", "FUNCCW", "BNOT",   "BAND",  "BOR",
+    "BXOR",   "BSHL",   "BSHR",   "BSAR",
+};
+_Static_assert(sizeof(names) / sizeof(*names) == BC_BSAR + 1, "a name for each opcode");
+
+const char *bc_name(uint8_t op)
+{
+    return op <= BC_BSAR ? names[op] : NULL;
+}
+
 static bool in(uint8_t op, uint8_t first, uint8_t last)
 {
     return op >= first && op <= last;
@@ -61,8 +82,8 @@ enum bc_mode bc_mode(uint8_t op)
 
 static const char *arithmetic(uint8_t op)
 {
-    static const char *const names[] = {"__add", "__sub", "__mul", "__div", "__mod"};
-    return names[(op - BC_ADDVN) % 5];
+    static const char *const methods[] = {"__add", "__sub", "__mul", "__div", "__mod"};
+    return methods[(op - BC_ADDVN) % 5];
 }
 
 const char *bc_metamethod(uint8_t op)

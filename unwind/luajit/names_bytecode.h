@@ -52,9 +52,14 @@ enum bc_op {
     BC_RET1 = 0x4c,
     BC_FORI = 0x4d,
     BC_FORL = 0x4f,
+    BC_IFORL = 0x50,
+    BC_IITERL = 0x53,
+    BC_LOOP = 0x55,
+    BC_ILOOP = 0x56,
     BC_JLOOP = 0x57,
     BC_JMP = 0x58,
     BC_FUNCF = 0x59,
+    BC_IFUNCF = 0x5a,
     BC_FUNCV = 0x5c,
     BC_IFUNCV = 0x5d,
     BC_JFUNCV = 0x5e,
@@ -73,6 +78,8 @@ struct bc {
 };
 
 struct bc bc_decode(uint32_t instruction, enum luajit_bytecode numbering);
+/* Returns an opcode's name, such as "UCLO"; NULL: there is no such opcode. */
+const char *bc_name(uint8_t op);
 /* Does the instruction call a function that the program names, and that returns to the next
  * instruction? */
 static inline bool bc_calls(uint8_t op)

@@ -14,7 +14,6 @@ enum {
     STEPS_MAX = 64,
     SLOTS = 256,
     JUMP_BIAS = 0x8000,
-    BC_LOOP = BC_JLOOP - 2,
 };
 
 /* Slots whose values depend on no argument. */
