@@ -28,6 +28,7 @@ int cmd_flamegraph(int argc, char **argv);
 int cmd_html(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_annotate(int argc, char **argv);
+int cmd_traces(int argc, char **argv);
 int cmd_inject(int argc, char **argv);
 int cmd_archive(int argc, char **argv);
 int cmd_report(int argc, char **argv);

@@ -24,6 +24,8 @@ const struct command commands[] = {
      "Compare the recordings of two versions, with gates for CI"},
     {"annotate", cmd_annotate, &annotate_command_line,
      "Print a function's source or machine code with the share of each line"},
+    {"traces", cmd_traces, &traces_command_line,
+     "Tell what LuaJIT compiled, and why it did not compile the rest"},
     {"inject", cmd_inject, &inject_command_line,
      "Write a recording for perf: mixed stacks as callchains"},
     {"archive", cmd_archive, &archive_command_line,

@@ -2,6 +2,7 @@
 /* Chooses the function and computes the weights of its lines. See annotate.h. */
 #include "output/annotate_internal.h"
 #include "output/output.h"
+#include "output/traces.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -297,6 +298,15 @@ static bool is_native(const struct profile_function *f)
     return f->kind == FRAME_NATIVE || f->kind == FRAME_KERNEL;
 }
 
+static void print_reasons(const struct annotated *a)
+{
+    struct text out = {0};
+    traces_put_reasons(a->traces, a->function->symbol, "# LuaJIT: ", &out);
+    if (!out.failed && out.size)
+        fwrite(out.at, 1, out.size, a->out);
+    text_free(&out);
+}
+
 static int print_function(struct annotated *a, const struct weights *w, struct error *err)
 {
     if (take_places(a, w, err) < 0)
@@ -304,22 +314,29 @@ static int print_function(struct annotated *a, const struct weights *w, struct e
     print_head(a, w);
     if (profile_is_managed(a->function->kind) && print_ways(a, w, err) < 0)
         return -1;
+    if (a->function->kind == FRAME_LUA && a->function->symbol)
+        print_reasons(a);
     return is_native(a->function) ? annotate_code(a, err) : annotate_source(a, err);
 }
 
 int annotate_print(const struct annotate_options *options, struct profile *profile,
-                   const struct replay *r, FILE *out, struct error *err)
+                   struct replay *r, FILE *out, struct error *err)
 {
+    struct traces *traces;
     struct weights w = {.e = {.profile = profile, .replay = r, .samples = options->samples}};
     function_list functions = {0};
     w.e.event = UINT16_MAX;
     vec_foreach (s, &profile->samples)
         w.e.event = s->event < w.e.event ? s->event : w.e.event;
-    int failed = weigh(&w, err) < 0 || choose_functions(&w, options->symbol, &functions, err) < 0;
+    if (traces_create(r, &(struct traces_options){0}, &traces, err) < 0)
+        return -1;
+    int failed = traces_read(traces, err) < 0 || weigh(&w, err) < 0 ||
+                 choose_functions(&w, options->symbol, &functions, err) < 0;
     for (size_t i = 0; !failed && i < functions.nr; i++) {
         struct annotated a = {.options = options,
                               .profile = profile,
                               .replay = r,
+                              .traces = traces,
                               .function = &profile->functions.at[functions.at[i]],
                               .weight = w.functions[functions.at[i]],
                               .all = {w.all, w.all},
@@ -336,5 +353,6 @@ int annotate_print(const struct annotate_options *options, struct profile *profi
         print_others(&w, out);
     vec_free(&functions);
     weights_free(&w);
+    traces_free(traces);
     return failed ? -1 : 0;
 }

@@ -16,6 +16,6 @@ struct annotate_options {
 /* Print the function. `profile` must be finished and must have lines. If there is no such function,
  * the error lists functions with similar names. */
 int annotate_print(const struct annotate_options *options, struct profile *profile,
-                   const struct replay *r, FILE *out, struct error *err);
+                   struct replay *r, FILE *out, struct error *err);
 
 #endif

@@ -28,6 +28,7 @@ struct annotated {
     const struct profile *profile;
     const struct replay *replay;
     const struct profile_function *function;
+    const struct traces *traces; /* why LuaJIT did not compile it; NULL: not asked */
     struct weight weight, all; /* weight of the function; weight of all samples (self) */
     uint64_t samples;          /* number of the function's own samples */
     VEC(struct weighed_line) lines;

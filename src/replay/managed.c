@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Managed frames in a sample's stack: what is known of its process, for the runtimes' walkers. */
 #include "replay/replay_internal.h"
+#include "unwind/luajit/runtime.h"
 
 bool managed_walks_create(struct replay_worker *w, struct managed_names *managed, bool has_log)
 {
@@ -20,10 +21,30 @@ void managed_walks_free(struct replay_worker *w)
     runtime_tables_free(w->tables);
 }
 
+/* Note where a process has LuaJIT, for replay_compiler(). If memory is out, nothing is noted. */
+static void note_luajits(struct sample_process *of, const struct runtime_instance *at, size_t nr)
+{
+    struct luajit_places *known = &of->worker->replay->luajits;
+    uint32_t pid = of->noted_pid = of->thread->pid;
+    pthread_mutex_lock(&known->lock);
+    for (size_t i = 0; i < nr; i++) {
+        const struct luajit_place new = {pid, luajit_blob_of(&at[i])};
+        bool is_known = false;
+        vec_foreach (p, &known->at)
+            is_known |= p->pid == pid && p->blob.address == new.blob.address;
+        if (!is_known)
+            (void)vec_push(&known->at, new);
+    }
+    pthread_mutex_unlock(&known->lock);
+}
+
 static const struct runtime_instance *instances(void *context, const struct runtime *rt, size_t *nr)
 {
-    const struct sample_process *p = context;
-    return session_runtime(p->thread, rt, nr);
+    struct sample_process *p = context;
+    const struct runtime_instance *at = session_runtime(p->thread, rt, nr);
+    if (rt == &luajit_runtime && *nr && p->noted_pid != p->thread->pid)
+        note_luajits(p, at, *nr);
+    return at;
 }
 
 /* Look something up in the snapshots of the process. */

@@ -154,6 +154,9 @@ void replay_free(struct replay *r)
         free_means(r);
     perfdata_close(r->pd);
     intern_free(r->strings);
+    luajit_names_free(r->place_names);
+    vec_free(&r->luajits.at);
+    pthread_mutex_destroy(&r->luajits.lock);
     managed_names_free(r->managed);
     vec_free(&r->share_times);
     for (size_t i = 0; i < r->nr_outputs; i++)

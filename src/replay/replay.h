@@ -211,7 +211,7 @@ struct replay_incomplete_end {
 };
 const struct replay_incomplete_end *replay_incomplete_ends(const struct replay *r, size_t *nr);
 
-/* ---- naming a frame ------------------------------------------------------------------------- */
+/* ---- naming a frame -------------------------------------------------------------------------- */
 
 struct named_frame {
     uint64_t address;         /* as perf script prints it: for user code in the file, else the pc */
@@ -243,7 +243,38 @@ void replay_managed(const struct replay_worker *w, const struct replay_sample *s
 int replay_trace(struct replay_worker *w, const struct replay_sample *s, uint32_t number,
                  uint64_t address, struct luajit_listing *ret, struct error *err);
 
-/* ---- explaining a stack --------------------------------------------------------------------- */
+/* ---- JIT compilers --------------------------------------------------------------------------- */
+
+struct luajit_layout;
+struct luajit_named;
+struct luajit_fact;
+struct luajit_compiler_state;
+
+/* What the recorder found of a VM's JIT compiler (unwind/luajit/compiler.h), or a part of it: the
+ * parts of one reading have the same time. Nothing in it is checked. */
+struct replay_compiler {
+    uint64_t g, time; /* ns */
+    uint32_t pid;
+    const struct luajit_compiler_state *state; /* NULL: the entry is malformed */
+    const struct luajit_layout *layout;        /* NULL: no sample of the process ran this LuaJIT */
+    const struct luajit_fact *facts;
+    size_t nr;
+};
+/* Get number `index`, in the recording's order. To be called after the run. Returns false if there
+ * are no more. */
+bool replay_compiler(const struct replay *r, size_t index, struct replay_compiler *ret);
+/* Name the function and the line of an instruction in a prototype, as the recording has it at the
+ * time of the reading. `c` must have a layout. To be called by one thread. Returns -1 when memory
+ * is out. */
+int replay_place(struct replay *r, const struct replay_compiler *c, uint64_t proto,
+                 uint32_t position, struct luajit_named *ret, struct error *err);
+/* Get the name by which the instruction there calls a function. Returns false if it calls none, or
+ * one without a name. */
+enum { REPLAY_CALLED_MAX = 128 };
+bool replay_called(const struct replay *r, const struct replay_compiler *c, uint64_t proto,
+                   uint32_t position, char name[REPLAY_CALLED_MAX]);
+
+/* ---- explaining a stack ---------------------------------------------------------------------- */
 
 /* One read of memory in a walk. */
 struct replay_read {
@@ -271,7 +302,7 @@ int replay_explain(struct replay_worker *w, const struct replay_sample *s,
  * jitdump describes a trace. */
 size_t replay_frames_of(const struct frame *f);
 
-/* ---- without a recording -------------------------------------------------------------------- */
+/* ---- without a recording --------------------------------------------------------------------- */
 
 /* Make a worker for stacks that do not change: of a core, or of a stopped process. */
 int replay_stopped_create(struct dsos *dsos, const struct symbols_options *options,

@@ -13,6 +13,8 @@
 #include "session/vmstack_pairing.h"
 #include "unwind/managed.h"
 #include "unwind/luajit/listing.h"
+#include "unwind/luajit/names.h"
+#include "unwind/luajit/vm.h"
 #include "unwind/runtimes/walkers.h"
 
 #include <pthread.h>
@@ -97,6 +99,16 @@ struct output {
     bool ready;
 };
 
+/* Where interpreters of LuaJIT are in processes whose samples were walked. */
+struct luajit_place {
+    uint32_t pid;
+    struct luajit_blob blob;
+};
+struct luajit_places {
+    pthread_mutex_t lock;
+    VEC(struct luajit_place) at;
+};
+
 struct replay {
     struct replay_options options;
     VEC(struct time_range) share_times; /* what options.shares are; options.times points to it */
@@ -106,6 +118,8 @@ struct replay {
     struct symbols *symbols;
     struct intern *strings; /* module names of generated code, symbols of managed functions */
     struct managed_names *managed;
+    struct luajit_names *place_names; /* of replay_place(); NULL: not used yet */
+    struct luajit_places luajits;
     struct unwind_rules *rules;
     unsigned nr_threads;
     pthread_t letting_go; /* the thread of replay_let_go() */
@@ -162,6 +176,7 @@ struct sample_process {
     struct runtime_vm vms[VMSTACK_VMS_MAX]; /* of the vmstack */
     bool reads_anew;                        /* as in struct runtime_sample */
     struct variable_places *places;         /* the same */
+    uint32_t noted_pid;                     /* the process whose LuaJITs were noted last; 0: none */
 };
 
 struct replay_worker {

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ljperf traces: what LuaJIT compiled, and why it did not compile the rest. */
+#include "cmd/common.h"
+#include "output/output.h"
+#include "output/traces.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct traces_command {
+    struct traces_options options;
+    bool json;
+};
+
+static int take_limit(void *target, const struct option_value *v, struct error *err)
+{
+    struct traces_command *c = target;
+    char *end;
+    c->options.least = strtod(v->text, &end);
+    if (*end || end == v->text || !(c->options.least >= 0 && c->options.least <= 100))
+        return option_error(v, err, "expects a percentage from 0 to 100, not `%.60s'", v->text);
+    return 0;
+}
+
+static const struct option_row rows[] = {
+    {ROW_CALL(0, "percent-limit", "PERCENT", take_limit,
+              "Leave out functions and traces with less of LuaJIT's time. Default: 0.5.")},
+    {ROW_FLAG(0, "samples", struct traces_command, options.samples, "Count samples, not periods.")},
+    {ROW_FLAG(0, "json", struct traces_command, json, "Print one JSON document.")},
+    {0},
+};
+
+const struct option_set traces_command_line = {
+    .name = "ljperf traces",
+    .usage = "[options] [FILE]\n"
+             "-p PID | -a [-d SECONDS] [options]\n"
+             "[options] -- COMMAND [arguments]",
+    .about =
+        "Prints, for each Lua function that LuaJIT ran, how much of its time was compiled and how\n"
+        "much was interpreted; and why: loops and functions that are blacklisted, recordings\n"
+        "that were given up with the reason and the place, exits that have no trace. Then the\n"
+        "traces with their shares. The recording must be one of ljperf record.\n",
+    .sections = {{.rows = rows}, RECORD_FIRST_SECTION(record_first_rows), COMMON_SECTION},
+    .command_follows = true,
+    COMMON_ARGUMENT,
+};
+
+static int print(const struct traces *t, const struct traces_command *tc, struct error *err)
+{
+    bool closed = false;
+    if (!tc->json) {
+        struct text out = {0};
+        traces_put_text(t, &out);
+        int failed = text_write(&out, STDOUT_FILENO, &closed, err);
+        text_free(&out);
+        return failed;
+    }
+    struct json *j = json_create(stdout);
+    if (!j)
+        return error_no_memory(err);
+    traces_put_json(t, j);
+    if (!json_finish(j))
+        return error_no_memory(err);
+    return common_end_output(stdout, NULL, err);
+}
+
+/* Say which event the output is about, if there are others. */
+static void say_others(const struct common *c, const struct replay *r, const struct traces *t)
+{
+    unsigned event;
+    uint64_t others = traces_others(t, &event);
+    if (others && !c->quiet)
+        common_say_one_event(replay_weight_name(r, event), others);
+}
+
+static int run(struct common *c, const struct traces_command *tc, struct error *err)
+{
+    struct replay *r;
+    struct traces *t = NULL;
+    if (replay_create(&c->replay, &r, err) < 0)
+        return -1;
+    int failed = traces_create(r, &tc->options, &t, err);
+    if (!failed) {
+        struct replay_sink sink = traces_sink(t);
+        failed = replay_run(r, &sink, err);
+        common_summary(c, r);
+    }
+    if (!failed)
+        failed = traces_finish(t, err);
+    if (!failed)
+        say_others(c, r, t);
+    if (!failed)
+        failed = print(t, tc, err);
+    traces_free(t);
+    replay_free(r);
+    return failed ? -1 : 0;
+}
+
+int cmd_traces(int argc, char **argv)
+{
+    struct common c;
+    struct traces_command tc = {.options.least = 0.5};
+    struct error err = {0};
+    common_init(&c);
+    int status = common_parse(&c, &traces_command_line, &tc, argc, argv);
+    if (status < 0)
+        status = common_record_first(&c, &traces_command_line, NULL);
+    if (status < 0)
+        status = run(&c, &tc, &err) < 0 ? command_error("traces", &err, EXIT_BAD_INPUT) : 0;
+    return common_end(&c, status);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What LuaJIT's compiler made of a program (`ljperf traces`): for each function how much of its
+ * time was compiled, and why the rest was not; the traces. Times come from the samples, reasons
+ * from what the recorder read of the compilers (unwind/luajit/compiler.h).
+ */
+#ifndef OUTPUT_TRACES_H
+#define OUTPUT_TRACES_H
+
+#include "base/text.h"
+#include "output/json.h"
+#include "replay/replay.h"
+
+struct traces_options {
+    double least; /* functions and traces with a smaller share are left out, percent */
+    bool samples; /* count samples, not periods */
+};
+
+struct traces;
+int traces_create(struct replay *r, const struct traces_options *options, struct traces **ret,
+                  struct error *err);
+void traces_free(struct traces *t);
+struct replay_sink traces_sink(struct traces *t);
+/* Put what was collected together. To be called after the run, before printing. It is an error if
+ * no sample ran LuaJIT. */
+int traces_finish(struct traces *t, struct error *err);
+/* The same without samples: for traces_put_reasons() alone. */
+int traces_read(struct traces *t, struct error *err);
+/* Append what is known of the function with this symbol: lines that begin with `margin`. */
+void traces_put_reasons(const struct traces *t, const char *symbol, const char *margin,
+                        struct text *out);
+
+/* Returns how many samples of other events than *event were left out. */
+uint64_t traces_others(const struct traces *t, unsigned *event);
+
+void traces_put_text(const struct traces *t, struct text *out);
+void traces_put_json(const struct traces *t, struct json *j);
+
+#endif
