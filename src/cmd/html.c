@@ -127,6 +127,20 @@ static int write_page(const struct common *c, const struct html_command *hc,
     return failed;
 }
 
+static int write_with_traces(const struct common *c, struct html_command *hc,
+                             const struct shown *shown, const struct shown *base, struct error *err)
+{
+    struct traces *traces;
+    if (traces_create(shown->replay, &(struct traces_options){0}, &traces, err) < 0)
+        return -1;
+    int failed = traces_read(traces, err);
+    hc->page.traces = traces;
+    if (!failed)
+        failed = write_page(c, hc, shown, base, err);
+    traces_free(traces);
+    return failed;
+}
+
 static int run(const struct common *c, struct html_command *hc, struct error *err)
 {
     hc->page.source = !hc->no_source;
@@ -136,7 +150,7 @@ static int run(const struct common *c, struct html_command *hc, struct error *er
     int failed = (hc->base && collect(c, hc->base, &base, err) < 0) ||
                  collect(c, hc->base ? hc->argument : c->replay.input, &shown, err) < 0 ||
                  (hc->base && check_pair(&base, &shown, err) < 0) ||
-                 write_page(c, hc, &shown, &base, err) < 0;
+                 write_with_traces(c, hc, &shown, &base, err) < 0;
     shown_free(&shown);
     shown_free(&base);
     return failed ? -1 : 0;

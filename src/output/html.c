@@ -121,6 +121,55 @@ static int put_sources(struct json *j, const struct export *e, const struct html
     return failed;
 }
 
+static void put_lines(struct json *j, const char *key, const struct text *lines)
+{
+    json_key(j, key);
+    json_array(j);
+    for (size_t from = 0, at = 0; at < lines->size; at++) {
+        if (lines->at[at] != '\n')
+            continue;
+        json_text(j, lines->at + from, at - from);
+        from = at + 1;
+    }
+    json_array_end(j);
+}
+
+/* What LuaJIT's compilers did, and of each function why it was not compiled. */
+static void put_compilers(struct json *j, const struct export *e, const struct traces *t,
+                          const struct text *vms)
+{
+    const struct profile *p = e->profile;
+    json_key(j, "luajit");
+    json_object(j);
+    put_lines(j, "vms", vms);
+    json_key(j, "functions");
+    json_array(j);
+    for (size_t i = 0; i < p->functions.nr; i++) {
+        struct text why = {0};
+        if (p->functions.at[i].kind == FRAME_LUA && p->functions.at[i].symbol)
+            traces_put_reasons(t, p->functions.at[i].symbol, "", &why);
+        if (why.size && !why.failed) {
+            json_object(j);
+            json_key_uint(j, "f", i);
+            put_lines(j, "why", &why);
+            json_object_end(j);
+        }
+        text_free(&why);
+    }
+    json_array_end(j);
+    json_object_end(j);
+}
+
+static void put_luajit(struct json *j, const struct export *e, const struct html_options *options)
+{
+    struct text vms = {0};
+    if (options->traces)
+        traces_put_vms(options->traces, "", &vms);
+    if (vms.size && !vms.failed)
+        put_compilers(j, e, options->traces, &vms);
+    text_free(&vms);
+}
+
 static int put_recording(struct json *j, const struct export *e, const struct html_data *d,
                          const struct html_options *options, struct error *err)
 {
@@ -145,6 +194,7 @@ static int put_recording(struct json *j, const struct export *e, const struct ht
     json_key_uint(j, "nrNodes", d->nr_nodes);
     put_column(j, "nodes", &d->nodes);
     int failed = put_sources(j, e, d, options, err);
+    put_luajit(j, e, options);
     json_object_end(j);
     return failed;
 }

@@ -8,11 +8,13 @@
 
 #include "output/export.h"
 #include "output/source_file.h"
+#include "output/traces.h"
 
 struct html_options {
     const char *title; /* NULL: made from the recording's name */
     bool source;       /* the page holds source files with the weights of their lines */
     struct source_place sources;
+    const struct traces *traces; /* what LuaJIT compiled; NULL: the page does not tell */
 };
 
 /* Write the page of a recording, and beside it the recording `base`, with which it is compared

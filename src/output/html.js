@@ -7,6 +7,7 @@
   const STRIPS = 8, TABLE = 300; // shown at first
   const PROCESS = 0, UNKNOWN = 1, KERNEL = 2, NATIVE = 3, GENERATED = 4, LUA = 5, JS = 6, WASM = 7, MANAGED = 8, RUNTIME = 9;
   const KINDS = ['process', 'no name', 'kernel', 'native', 'generated', 'Lua', 'JavaScript', 'WebAssembly', 'managed', 'runtime'];
+  const TRACE = 3; // enum frame_tier
   const TIERS = ['', 'interpreted', 'baseline', 'in traces', 'Maglev', 'TurboFan'];
   const PROVEN = ['', 'read at another moment', 'guessed'];
   const VIEWS = {flame: 'Flame graph', icicle: 'Icicle', table: 'Table', callers: 'Callers and callees', source: 'Source'};
@@ -63,6 +64,7 @@
 
   const recordings = JSON.parse(document.getElementById('data').textContent);
   const now = recordings[0], base = recordings[1];
+  if (now.luajit) VIEWS.luajit = 'LuaJIT';
   const decoded = decode(now), functions = decoded.functions;
   let whole = {parent: decoded.parent, fn: decoded.fn, look: decoded.look};
   if (base) addBase(decode(base));
@@ -666,6 +668,34 @@
     const to = $('L' + (state.l || hottest));
     if (to) to.scrollIntoView({block: 'center'});
   }
+  // What LuaJIT compiled: a stack counts for its innermost Lua function, and by the tier of its innermost managed frame.
+  function compiledRows(w) {
+    const t = w.tree, rows = new Map();
+    const row = fn => {
+      if (!rows.has(fn)) rows.set(fn, {fn, interpreted: 0, compiled: 0, why: []});
+      return rows.get(fn);
+    };
+    now.luajit.functions.forEach(x => { row(x.f).why = x.why; });
+    for (let i = 1; i < t.parent.length; i++) {
+      if (!w.now.self[i]) continue;
+      let first = i;
+      while (first && functions[t.fn[first]].kind !== LUA && functions[t.fn[first]].kind !== RUNTIME) first = t.parent[first];
+      let own = first;
+      while (own && !(functions[t.fn[own]].kind === LUA && functions[t.fn[own]].file)) own = t.parent[own]; // builtins have no file
+      if (own) row(t.fn[own])[(t.look[first] & 7) === TRACE ? 'compiled' : 'interpreted'] += w.now.self[i];
+    }
+    return Array.from(rows.values());
+  }
+  function showLuaJIT(view, w, marks) {
+    const all = w.now.total[0], rows = compiledRows(w).filter(r => !marks || marks[r.fn]);
+    rows.sort((a, b) => b.interpreted - a.interpreted || b.compiled - a.compiled || a.fn - b.fn);
+    const head = make('tr', {}, ...['Interpreted', 'Compiled', 'Function', 'Why'].map((n, i) => make('th', {class: i < 2 ? 'n' : ''}, make('button', {disabled: ''}, n))));
+    const body = rows.slice(0, TABLE).map(r => make('tr', {}, make('td', {class: 'n'}, percent(r.interpreted, all)), make('td', {class: 'n'}, percent(r.compiled, all)),
+      make('td', {class: 'c-name'}, make('button', {onclick: () => change({v: 'callers', f: r.fn})}, functions[r.fn].name + (place(functions[r.fn]) && ` (${place(functions[r.fn])})`))),
+      make('td', {class: 'why'}, ...r.why.map(line => make('div', {}, line)))));
+    view.replaceChildren(make('div', {class: 'between', id: 'vms'}, ...now.luajit.vms.map(line => make('div', {}, line))),
+                         make('div', {class: 'table'}, make('table', {id: 'luajit'}, make('thead', {}, head), make('tbody', {}, ...body))));
+  }
   function sourceOf(fn) {
     return fn < 0 || !functions[fn].file ? -1 : now.sources.findIndex(s => s.name === functions[fn].file);
   }
@@ -813,7 +843,7 @@
     return make('span', {}, mark, name);
   }
   function help() {
-    const rows = [['1 2 3 4 5', 'flame graph, icicle, table, callers and callees, source'], ['/', 'search; Esc ends it'], ['arrows, Enter', 'in a graph: move, zoom'], ['o', 'only my code'],
+    const rows = [['1 2 3 4 5', 'flame graph, icicle, table, callers and callees, source'], ...(now.luajit ? [['6', 'what LuaJIT compiled, and why not the rest']] : []), ['/', 'search; Esc ends it'], ['arrows, Enter', 'in a graph: move, zoom'], ['o', 'only my code'],
                   ['Backspace', 'the view before'], ['Home', 'everything again'], ['?', 'this list']];
     return make('dialog', {id: 'keys'}, make('table', {}, ...rows.map(r => make('tr', {}, make('td', {}, make('kbd', {}, r[0])), make('td', {}, r[1])))),
       make('p', {}, 'The address of this page names the view: a link to it opens the same view again.'), make('form', {method: 'dialog'}, make('button', {}, 'Close')));
@@ -849,6 +879,7 @@
     if (state.v === 'table') showTable(view, w, marks);
     else if (state.v === 'callers') showCallers(view, w, marks);
     else if (state.v === 'source') showSource(view);
+    else if (state.v === 'luajit') showLuaJIT(view, w, marks);
     else showGraph(view, w, marks);
   }
   function key(e) {

@@ -33,6 +33,9 @@ void traces_put_reasons(const struct traces *t, const char *symbol, const char *
 /* Returns how many samples of other events than *event were left out. */
 uint64_t traces_others(const struct traces *t, unsigned *event);
 
+/* Append a few lines on each VM's compiler, each with the margin; nothing if nothing is known. */
+void traces_put_vms(const struct traces *t, const char *margin, struct text *out);
+
 void traces_put_text(const struct traces *t, struct text *out);
 void traces_put_json(const struct traces *t, struct json *j);
 

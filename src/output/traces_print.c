@@ -207,13 +207,16 @@ static void put_process(const struct traces *t, uint32_t pid, struct text *out)
     const struct traced_process *p = traces_process(t, pid);
     if (p && p->comm)
         text_name(out, p->comm);
+    else
+        text_string(out, "process");
     text_printf(out, " %" PRIu32, pid);
 }
 
-static void put_vm(const struct traces *t, const struct traced_vm *vm, struct text *out)
+static void put_vm(const struct traces *t, const struct traced_vm *vm, const char *margin,
+                   struct text *out)
 {
     const struct luajit_compiler_state *s = &vm->state;
-    text_string(out, "# ");
+    text_string(out, margin);
     put_process(t, vm->pid, out);
     text_printf(out, ": %" PRIu32 " traces", s->traces);
     if (s->max_traces)
@@ -229,15 +232,28 @@ static void put_vm(const struct traces *t, const struct traced_vm *vm, struct te
     text_char(out, '\n');
     if (s->flushes)
         text_printf(out,
-                    "#   all traces were thrown away %" PRIu32
+                    "%sall traces were thrown away %" PRIu32
                     " times or more: too many traces, too much machine code, or jit.flush()\n",
-                    s->flushes);
-    if (s->max_traces && 10 * s->traces >= 9 * s->max_traces)
-        text_string(out, "#   the number of traces is near its limit, at which all are thrown away "
-                         "(jit.opt.start(\"maxtrace=N\"))\n");
-    if (s->max_mcode_kib && 10 * s->mcode_kib >= 9 * s->max_mcode_kib)
-        text_string(out, "#   machine code is near its limit, at which all traces are thrown away "
-                         "(jit.opt.start(\"maxmcode=N\"))\n");
+                    margin, s->flushes);
+    if (s->max_traces && 10 * (uint64_t)s->traces >= 9 * (uint64_t)s->max_traces)
+        text_printf(out,
+                    "%sthe number of traces is near its limit, at which all are thrown away "
+                    "(jit.opt.start(\"maxtrace=N\"))\n",
+                    margin);
+    if (s->max_mcode_kib && 10 * (uint64_t)s->mcode_kib >= 9 * (uint64_t)s->max_mcode_kib)
+        text_printf(out,
+                    "%smachine code is near its limit, at which all traces are thrown away "
+                    "(jit.opt.start(\"maxmcode=N\"))\n",
+                    margin);
+}
+
+void traces_put_vms(const struct traces *t, const char *margin, struct text *out)
+{
+    enum { VMS_TOLD = 8 };
+    for (size_t i = 0; i < t->vms.nr && i < VMS_TOLD; i++)
+        put_vm(t, &t->vms.at[i], margin, out);
+    if (t->vms.nr > VMS_TOLD)
+        text_printf(out, "%sand %zu more VMs\n", margin, t->vms.nr - VMS_TOLD);
 }
 
 static const char *const activity_texts[ACTIVITIES] = {
@@ -248,7 +264,6 @@ static const char *const activity_texts[ACTIVITIES] = {
 
 static void put_head(const struct traces *t, struct text *out)
 {
-    enum { VMS_TOLD = 8 };
     text_printf(
         out,
         "# LuaJIT ran in %.1f %% of the samples' time. Of that, %.1f %% was compiled, %.1f %% "
@@ -264,10 +279,7 @@ static void put_head(const struct traces *t, struct text *out)
         any = true;
     }
     text_string(out, any ? " (part of both)\n" : "\n");
-    for (size_t i = 0; i < t->vms.nr && i < VMS_TOLD; i++)
-        put_vm(t, &t->vms.at[i], out);
-    if (t->vms.nr > VMS_TOLD)
-        text_printf(out, "# and %zu more VMs\n", t->vms.nr - VMS_TOLD);
+    traces_put_vms(t, "# ", out);
     if (!t->vms.nr)
         text_string(out,
                     "# The recording does not tell why: it was not made by ljperf record, or by an "
