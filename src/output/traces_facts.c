@@ -158,7 +158,9 @@ static const char *detail_name(const struct fact_reader *r, const struct luajit_
 
 static uint8_t start_kind(const struct luajit_fact *f)
 {
-    if (f->kind == LUAJIT_FACT_ABORT && f->trace)
+    bool side =
+        f->kind == LUAJIT_FACT_TRACE ? f->parent != 0 : f->kind == LUAJIT_FACT_ABORT && f->trace;
+    if (side)
         return START_OF_SIDE;
     return f->position ? START_OF_LOOP : START_OF_FUNCTION;
 }
@@ -227,11 +229,11 @@ static int take_trace(struct fact_reader *r, const struct luajit_fact *f,
         vm->stitched += f->what == LUAJIT_ENDS_IN_STITCH;
         vm->given_up += f->what == LUAJIT_ENDS_IN_INTERPRETER;
     }
-    if (f->parent || !at->function)
+    if (!at->function)
         return 0;
     struct traced_start *s = start_of(r, at, start_kind(f));
     if (s)
-        s->compiled |= r->is_last;
+        s->compiled |= r->is_last && f->what != LUAJIT_ENDS_IN_INTERPRETER;
     return s ? 0 : error_no_memory(err);
 }
 

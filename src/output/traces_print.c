@@ -480,7 +480,8 @@ static void json_function(struct json *j, const struct traces *t, const struct t
     json_array(j);
     for (size_t i = FIRST_OF(&t->starts, at.function, f->function);
          i < t->starts.nr && t->starts.at[i].at.function == f->function; i++)
-        json_start(j, t, &t->starts.at[i]);
+        if (t->starts.at[i].kind != START_OF_SIDE || t->starts.at[i].aborts.nr)
+            json_start(j, t, &t->starts.at[i]);
     json_array_end(j);
     json_key(j, "exits");
     json_array(j);
