@@ -26,10 +26,11 @@ struct report_node {
 /* What keeps samples apart besides their stack. */
 struct report_group {
     struct stack_group of;
-    uint32_t parent; /* matching function + 1; 0: none matches */
-    uint16_t trace;  /* 0: none */
-    uint8_t state;   /* enum stack_state */
-    bool passes;     /* passes the filters */
+    uint32_t parent;       /* matching function + 1; 0: none matches */
+    uint32_t own, handler; /* function + 1; 0: none, or nobody asks */
+    uint16_t trace;        /* 0: none */
+    uint8_t state;         /* enum stack_state */
+    bool passes;           /* passes the filters */
 };
 
 /* One line of the report: everything with the same sort keys. */

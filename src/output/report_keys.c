@@ -24,6 +24,8 @@ static const struct {
     [KEY_TRACE] = {"trace", NULL, "    Pid:Trace"},
     [KEY_TIME] = {"time", NULL, "Time"},
     [KEY_PARENT] = {"parent", NULL, "Parent symbol"},
+    [KEY_OWN] = {"own", NULL, "Own function"},
+    [KEY_HANDLER] = {"handler", NULL, "Handler"},
     [KEY_REASON] = {"reason", NULL, "Reason"},
     [KEY_SYSCALL] = {"syscall", NULL, "System Call"},
 };
@@ -38,8 +40,8 @@ int report_key(const char *name)
 
 const char *report_key_names(void)
 {
-    return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent,reason,syscall,"
-           "overhead";
+    return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent,own,handler,"
+           "reason,syscall,overhead";
 }
 
 const char *report_key_title(enum report_key key)
@@ -114,10 +116,11 @@ static void put_trace(struct text *t, const struct report_group *g)
         text_string(t, "[no trace]");
 }
 
-static void put_parent(struct text *t, const struct report *r, const struct report_group *g)
+/* `function`: index + 1; 0: none. */
+static void put_one_of_stack(struct text *t, const struct report *r, uint32_t function)
 {
-    if (g->parent)
-        report_put_function(t, &r->stacks->functions.at[g->parent - 1], false);
+    if (function)
+        report_put_function(t, &r->stacks->functions.at[function - 1], false);
     else
         text_string(t, "[other]");
 }
@@ -155,7 +158,13 @@ static void put_group_key(struct text *t, const struct report *r, const struct r
         put_time(t, r, g);
         break;
     case KEY_PARENT:
-        put_parent(t, r, g);
+        put_one_of_stack(t, r, g->parent);
+        break;
+    case KEY_OWN:
+        put_one_of_stack(t, r, g->own);
+        break;
+    case KEY_HANDLER:
+        put_one_of_stack(t, r, g->handler);
         break;
     case KEY_REASON:
         text_string(t, wait_reason_name((enum wait_reason)g->of.reason));
@@ -233,6 +242,10 @@ int report_compare_key(const struct report *r, const struct report_row *a,
         return compare_numbers(x->of.block, y->of.block);
     case KEY_PARENT:
         return compare_parents(r, x->parent, y->parent);
+    case KEY_OWN:
+        return compare_parents(r, x->own, y->own);
+    case KEY_HANDLER:
+        return compare_parents(r, x->handler, y->handler);
     case KEY_REASON:
         return compare_numbers(x->of.reason, y->of.reason);
     case KEY_SYSCALL:
@@ -245,9 +258,9 @@ int report_compare_key(const struct report *r, const struct report_row *a,
 int report_compare_rows(const struct report *r, const struct report_row *a,
                         const struct report_row *b)
 {
-    static const enum report_key order[] = {KEY_SYM,    KEY_COMM,   KEY_PROCESS, KEY_THREAD,
-                                            KEY_CPU,    KEY_STATE,  KEY_TRACE,   KEY_TIME,
-                                            KEY_PARENT, KEY_REASON, KEY_SYSCALL};
+    static const enum report_key order[] = {
+        KEY_SYM,  KEY_COMM,   KEY_PROCESS, KEY_THREAD,  KEY_CPU,    KEY_STATE,  KEY_TRACE,
+        KEY_TIME, KEY_PARENT, KEY_OWN,     KEY_HANDLER, KEY_REASON, KEY_SYSCALL};
     int ret = 0;
     for (size_t i = 0; !ret && i < sizeof(order) / sizeof(*order); i++)
         ret = report_compare_key(r, a, b, order[i]);

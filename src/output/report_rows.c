@@ -48,7 +48,7 @@ int report_compare_functions(const struct function *a, const struct function *b)
 
 /* ---- classes: equal keys have equal numbers ------------------------------------------------ */
 
-enum { CLASS_WORDS = 6 };
+enum { CLASS_WORDS = 7 };
 
 struct class_key {
     uint64_t word[CLASS_WORDS];
@@ -98,6 +98,7 @@ static int class_groups(struct report *r, struct class_key *keys)
             time ? g->block : 0,
             group->state | (uint64_t)group->trace << 16 | (uint64_t)group->parent << 32,
             (reason ? g->reason : 0) | (syscall ? (uint64_t)g->syscall << 8 : 0),
+            group->own | (uint64_t)group->handler << 32,
         }};
     }
     return number_classes(keys, r->groups.nr, r->group_class);
