@@ -518,7 +518,8 @@ void browser_put_all(struct browser *b, struct text *t)
 static bool rows_have_functions(const struct report_options *o)
 {
     return report_has_key(o, KEY_SYM) || report_has_key(o, KEY_DSO) ||
-           report_has_key(o, KEY_SRCLINE) || report_has_key(o, KEY_SRCFILE);
+           report_has_key(o, KEY_PACKAGE) || report_has_key(o, KEY_SRCLINE) ||
+           report_has_key(o, KEY_SRCFILE);
 }
 
 const struct function *browser_function(const struct browser *b)

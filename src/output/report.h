@@ -32,6 +32,7 @@ enum report_key {
     KEY_TRACE,   /* the trace that ran, or that called the code that ran */
     KEY_TIME,    /* time slices of length `quantum` */
     KEY_PARENT,  /* the innermost function that `parent` matches */
+    KEY_PACKAGE, /* where a function comes from: a package, a folder, a library */
     KEY_OWN,     /* the innermost function of the user's own code (report_groups.c) */
     KEY_HANDLER, /* the outermost one of Lua or JavaScript */
     KEY_REASON,  /* why a thread waited (perfdata/offcpu.h) */

@@ -68,6 +68,7 @@ struct report {
     uint32_t *group_class;    /* per group: equal for equal keys */
     uint32_t *function_class; /* per function, and one after the last for "no function" */
     uint32_t *chain_class;    /* per function: equal for functions that a call tree shows as one */
+    const char **packages;    /* per function: interned; NULL: no key asks */
     bool *function_passes;    /* per function, and one after the last for "no function" */
     size_t nr_functions;
     struct report_doubt *doubts; /* per group */

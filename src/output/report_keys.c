@@ -24,6 +24,7 @@ static const struct {
     [KEY_TRACE] = {"trace", NULL, "    Pid:Trace"},
     [KEY_TIME] = {"time", NULL, "Time"},
     [KEY_PARENT] = {"parent", NULL, "Parent symbol"},
+    [KEY_PACKAGE] = {"package", NULL, "Package"},
     [KEY_OWN] = {"own", NULL, "Own function"},
     [KEY_HANDLER] = {"handler", NULL, "Handler"},
     [KEY_REASON] = {"reason", NULL, "Reason"},
@@ -40,8 +41,8 @@ int report_key(const char *name)
 
 const char *report_key_names(void)
 {
-    return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent,own,handler,"
-           "reason,syscall,overhead";
+    return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent,package,own,"
+           "handler,reason,syscall,overhead";
 }
 
 const char *report_key_title(enum report_key key)
@@ -188,6 +189,9 @@ void report_put_key(struct text *t, const struct report *r, const struct report_
     case KEY_SYM:
         report_put_function(t, f, true);
         break;
+    case KEY_PACKAGE:
+        text_symbol(t, f ? r->packages[row->function] : "[unknown]");
+        break;
     case KEY_SRCLINE:
     case KEY_SRCFILE:
         put_position(t, f, key == KEY_SRCLINE);
@@ -250,6 +254,12 @@ int report_compare_key(const struct report *r, const struct report_row *a,
         return compare_numbers(x->of.reason, y->of.reason);
     case KEY_SYSCALL:
         return compare_numbers(x->of.syscall, y->of.syscall);
+    case KEY_PACKAGE:
+        if (!r->packages)
+            return 0;
+        if (!report_row_function(r, a) || !report_row_function(r, b))
+            return compare_row_functions(r, a, b);
+        return strcmp(r->packages[a->function], r->packages[b->function]);
     default:
         return compare_row_functions(r, a, b);
     }

@@ -115,6 +115,65 @@ static int class_chains(struct report *r, struct class_key *keys)
     return number_classes(keys, r->nr_functions, r->chain_class);
 }
 
+/* The last part of `path` that begins behind the folder `folder`; NULL: it is in no such folder. */
+static const char *behind(const char *path, const char *folder)
+{
+    const char *found = NULL;
+    for (const char *at = path; (at = strstr(at, folder)); at++)
+        if (at == path || at[-1] == '/')
+            found = at + strlen(folder);
+    return found;
+}
+
+static size_t part_size(const char *at)
+{
+    return strcspn(at, "/");
+}
+
+/* Append where a managed function comes from: the package of npm, the module of LuaRocks or
+ * OpenResty, else the folder of its file. */
+static void put_package(struct text *t, const char *path)
+{
+    const char *npm = behind(path, "node_modules/"), *lua = behind(path, "share/lua/5.1/");
+    lua = lua ? lua : behind(path, "lualib/");
+    if (npm) {
+        size_t size = part_size(npm);
+        if (*npm == '@' && npm[size])
+            size += 1 + part_size(npm + size + 1);
+        text_bytes(t, npm, size);
+    } else if (lua) {
+        size_t size = part_size(lua);
+        size -= !lua[size] && size > 4 && memcmp(lua + size - 4, ".lua", 4) == 0 ? 4 : 0;
+        text_bytes(t, lua, size);
+    } else if (strncmp(path, "node:", 5) == 0) {
+        text_string(t, "node:");
+    } else if (*path == '[') {
+        text_string(t, strncmp(path, "[string ", 8) ? path : "[string]");
+    } else {
+        const char *slash = strrchr(path, '/');
+        text_bytes(t, slash ? path : ".", slash ? (size_t)(slash - path) + (slash == path) : 1);
+    }
+}
+
+static int find_packages(struct report *r)
+{
+    r->packages = calloc(r->nr_functions + 1, sizeof(*r->packages));
+    for (size_t i = 0; r->packages && i < r->nr_functions; i++) {
+        const struct function *f = &r->stacks->functions.at[i];
+        struct text t = {0};
+        if (f->module && function_is_managed(f))
+            put_package(&t, f->module);
+        else
+            text_string(&t, f->module ? report_module(f) : "[unknown]");
+        text_char(&t, 0);
+        r->packages[i] = t.failed ? NULL : intern_string(r->strings, t.at);
+        text_free(&t);
+        if (!r->packages[i])
+            return -1;
+    }
+    return r->packages ? 0 : -1;
+}
+
 static int class_functions(struct report *r, struct class_key *keys)
 {
     const struct report_options *o = r->options;
@@ -132,11 +191,13 @@ static int class_functions(struct report *r, struct class_key *keys)
             symbol ? r->chain_class[i] + 1 : 0,
             line || report_has_key(o, KEY_SRCFILE) ? word_of(f->file) : 0,
             line ? f->line : 0,
+            word_of(r->packages ? r->packages[i] : NULL),
             r->function_passes[i] = report_function_passes(o, f),
         }};
     }
     r->function_passes[r->nr_functions] = report_function_passes(o, NULL);
-    keys[r->nr_functions] = (struct class_key){{0, 0, 0, 0, r->function_passes[r->nr_functions]}};
+    keys[r->nr_functions] =
+        (struct class_key){{0, 0, 0, 0, 0, r->function_passes[r->nr_functions]}};
     return number_classes(keys, r->nr_functions + 1, r->function_class);
 }
 
@@ -147,6 +208,8 @@ static int make_classes(struct report *r)
     r->function_class = calloc(r->nr_functions + 1, sizeof(*r->function_class));
     r->chain_class = calloc(r->nr_functions + 1, sizeof(*r->chain_class));
     int failed = !keys || !r->function_passes || !r->function_class || !r->chain_class;
+    if (!failed && report_has_key(r->options, KEY_PACKAGE))
+        failed = find_packages(r);
     failed = failed || class_chains(r, keys) < 0 || class_functions(r, keys) < 0;
     free(keys);
     return failed ? -1 : 0;
@@ -504,6 +567,7 @@ void report_free(struct report *r)
     vec_free(&r->groups);
     free(r->nodes);
     free(r->parents);
+    free(r->packages);
     free(r->ends);
     vec_free(&r->rows);
     hash_table_free(&r->row_numbers);
