@@ -21,6 +21,9 @@ enum {
     PROTOS_MAX = 4096,
     FACTS_MAX = 1 << 14,
     ABORTS_MAX = 1024,
+    HEADS_MAX = 4096,     /* places that such searches look at more closely */
+    TRACES_MAX = 1 << 15, /* that are looked at in one reading; an exit counts for EXIT_COST */
+    EXIT_COST = 4,
     SEARCHES_MAX = 64,      /* for unknown prototypes, in one reading */
     FLAG_NOJIT = 8,         /* GCproto.flags: jit.off(function) */
     FLAG_ILOOP = 0x10,      /* it has blocked instructions */
@@ -64,7 +67,7 @@ struct compiler_reading {
     const struct luajit_layout *l;
     struct luajit_reader r;
     struct luajit_inlined in;
-    unsigned searches; /* that are left */
+    unsigned searches, heads, traces; /* that are left */
     uint8_t penalties[PENALTIES * 16];
     bool has_penalties, failed; /* failed: memory is out */
 };
@@ -175,6 +178,8 @@ static void begin(struct compiler_reading *d, struct luajit_compiler *c, const s
     d->c = c;
     d->l = c->vm.layout;
     d->searches = SEARCHES_MAX;
+    d->heads = HEADS_MAX;
+    d->traces = TRACES_MAX;
     d->has_penalties = d->failed = false;
     luajit_reader_begin(&d->r, m);
     luajit_reader_use(&d->r, d->l);
@@ -290,8 +295,12 @@ static uint64_t search_head(struct compiler_reading *d, uint64_t pc, uint32_t *p
             if (!luajit_read(&d->r, start, bytes, sizeof(bytes)))
                 return 0;
         }
-        if (bytes[at - start + (unsigned)d->l->gct] == LUAJIT_GCT_PROTO &&
-            is_head(d, at, pc, position))
+        if (bytes[at - start + (unsigned)d->l->gct] != LUAJIT_GCT_PROTO)
+            continue;
+        if (!d->heads)
+            return 0;
+        d->heads--;
+        if (is_head(d, at, pc, position))
             return at;
     }
     return 0;
@@ -452,12 +461,13 @@ static int32_t linktype_of(const struct luajit_layout *l, const struct luajit_tr
 /* A trace tells it: any of them. Without a trace, no recording has become one. */
 static void learn_linktype(struct compiler_reading *d)
 {
+    enum { TRIED = 64 };
     struct luajit_trace t;
     uint32_t nr = 0;
     if (d->c->linktype)
         return;
     luajit_read_u32(&d->r, field(d, d->l->sizetrace), &nr);
-    for (uint32_t i = 1; i < nr && i < LUAJIT_TRACES_MAX && luajit_spend(&d->r); i++) {
+    for (uint32_t i = 1; i < nr && i <= TRIED; i++) {
         if (!luajit_trace_read(&d->r, d->c->vm.g, i, &t))
             continue;
         d->c->linktype = linktype_of(d->l, &t);
@@ -641,8 +651,12 @@ static void read_exits(struct compiler_reading *d, const struct luajit_trace *t)
         return;
     for (uint32_t i = 0; i < t->nsnap; i++) {
         uint8_t count = bytes[i * t->snap_size + at];
-        if (count >= hot && count != DONE)
-            read_exit(d, t, i, count);
+        if (count < hot || count == DONE)
+            continue;
+        if (d->traces < EXIT_COST)
+            return;
+        d->traces -= EXIT_COST;
+        read_exit(d, t, i, count);
     }
 }
 
@@ -714,8 +728,10 @@ static void read_traces(struct compiler_reading *d)
 {
     uint32_t nr = 0;
     luajit_read_u32(&d->r, field(d, d->l->sizetrace), &nr);
-    for (uint32_t i = 1; i < nr && i < LUAJIT_TRACES_MAX && luajit_spend(&d->r); i++)
+    for (uint32_t i = 1; i < nr && d->traces; i++) {
+        d->traces--;
         read_trace(d, i);
+    }
     d->c->state.flushes += 2 * count_kept(d->c) < d->c->state_before.traces;
 }
 
