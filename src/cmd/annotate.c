@@ -9,6 +9,7 @@
 
 struct annotate_command {
     struct annotate_options options;
+    bool stdio;
     uint32_t trace;  /* 0: none */
     char *recording; /* given as an argument; NULL: none */
 };
@@ -37,6 +38,8 @@ static int take_symbol(void *target, const struct option_value *v, struct error 
     return set_symbol(target, v->text, err);
 }
 
+static const char *const syntaxes[] = {"intel", "att", NULL}; /* enum annotate_syntax */
+
 static const struct option_row rows[] = {
     {ROW_CALL('s', "symbol", "SYMBOL", take_symbol, "The same as the argument SYMBOL.")},
     {ROW_NUMBER(
@@ -45,6 +48,10 @@ static const struct option_row rows[] = {
         "and where they lead.")},
     {ROW_STRING(0, "source-dir", "DIR", struct annotate_command, options.source_dir,
                 "Look for source files below DIR first.")},
+    {ROW_FLAG(0, "stdio", struct annotate_command, stdio,
+              "Print text, as this command always does.")},
+    {ROW_WORD('M', "disassembler-style", "STYLE", struct annotate_command, options.syntax, syntaxes,
+              "Write machine code as Intel (intel, the default) or AT&T (att) does.")},
     {ROW_FLAG(0, "samples", struct annotate_command, options.samples,
               "Count samples, not periods.")},
     {0},

@@ -35,17 +35,31 @@ static bool parse_percent(const char *text, double *ret)
     return end != text && (*end == 0 || strcmp(end, "%") == 0) && *ret >= 0 && *ret <= 100;
 }
 
+/* Take a word that is a column and no key; false: it is something else. */
+static bool take_column(struct report_options *o, const char *name)
+{
+    if (strcmp(name, "overhead") == 0)
+        o->nr_before = o->nr_keys;
+    else if (strcmp(name, "sample") == 0)
+        o->show_samples = true;
+    else if (strcmp(name, "period") == 0)
+        o->show_period = true;
+    else
+        return strcmp(name, "overhead_children") == 0;
+    return true;
+}
+
+/* As for perf, a leading + adds to the keys that are there. */
 static int take_sort(void *target, const struct option_value *v, struct error *err)
 {
     struct report_options *o = &((struct report_command *)target)->report;
-    char *rest = v->text;
-    o->nr_keys = o->nr_before = 0;
+    char *rest = v->text + (*v->text == '+');
+    if (*v->text != '+')
+        o->nr_keys = o->nr_before = 0;
     for (char *name; (name = strsep(&rest, ","));) {
         int key = report_key(name);
-        if (strcmp(name, "overhead") == 0) {
-            o->nr_before = o->nr_keys;
+        if (take_column(o, name))
             continue;
-        }
         if (key < 0)
             return option_error(v, err, "has no key `%.60s'; the keys are %s", name,
                                 report_key_names());
@@ -58,6 +72,16 @@ static int take_sort(void *target, const struct option_value *v, struct error *e
     if (!o->nr_keys)
         return option_error(v, err, "expects a key besides overhead");
     return 0;
+}
+
+/* perf's list of columns. Here the shares come first whatever the list says, and the rows are in
+ * the order of their shares. */
+static int take_fields(void *target, const struct option_value *v, struct error *err)
+{
+    struct report_options *o = &((struct report_command *)target)->report;
+    int failed = take_sort(target, v, err);
+    o->nr_before = 0;
+    return failed;
 }
 
 static bool is_number_list(const char *text)
@@ -209,8 +233,12 @@ static const char *const percentages[] = {"absolute", "relative", NULL};
 static const struct option_row rows[] = {
     {ROW_CALL('s', "sort", "KEYS", take_sort,
               "Make one row of samples with equal keys: comm, dso, sym, pid, tgid, cpu, srcline, "
-              "srcfile, state, trace, time, parent (comm,dso,sym). Keys before the word overhead "
-              "order the rows."),
+              "srcfile, state, trace, time, parent, package, own, handler, reason, syscall "
+              "(comm,dso,sym). Keys before the word overhead order the rows; sample and period "
+              "are columns; +KEY adds one."),
+     .list = true, .word_list = report_key_names},
+    {ROW_CALL('F', "fields", "FIELDS", take_fields,
+              "perf's list of columns: overhead, sample, period, and the keys of --sort."),
      .list = true, .word_list = report_key_names},
     {ROW_CALL(0, "time-quantum", "N", take_quantum,
               "Divide the key time into slices of this length: a number with s, ms, us or ns "

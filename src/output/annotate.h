@@ -7,10 +7,13 @@
 
 #include <stdint.h>
 
+enum annotate_syntax { ANNOTATE_INTEL, ANNOTATE_ATT };
+
 struct annotate_options {
     const char *symbol;     /* NULL: the function with the most samples of its own */
     const char *source_dir; /* folder to search for sources first; NULL: only the recorded paths */
     bool samples;           /* count samples, not periods */
+    enum annotate_syntax syntax;
 };
 
 /* Print the function. `profile` must be finished and must have lines. If there is no such function,

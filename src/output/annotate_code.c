@@ -14,8 +14,8 @@ enum { CODE_MAX = 4 << 20 };
 
 /* ---- instructions --------------------------------------------------------------------------- */
 
-int annotate_instructions(const struct arch *arch, const uint8_t *code, size_t size,
-                          uint64_t address,
+int annotate_instructions(const struct arch *arch, enum annotate_syntax syntax, const uint8_t *code,
+                          size_t size, uint64_t address,
                           void (*each)(void *context, const struct instruction *i), void *context,
                           struct error *err)
 {
@@ -26,6 +26,8 @@ int annotate_instructions(const struct arch *arch, const uint8_t *code, size_t s
     if (cs_open((cs_arch)arch->capstone_arch, (cs_mode)arch->capstone_mode, &handle) != CS_ERR_OK)
         return error_set(err, ERROR_UNSUPPORTED,
                          "machine code cannot be shown: libcapstone is missing");
+    if (syntax == ANNOTATE_ATT) /* other machines have one syntax only */
+        (void)cs_option(handle, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
     cs_insn *insn = cs_malloc(handle);
     while (insn && size) {
         struct instruction i = {.address = address, .size = 1, .name = "(bad)", .operands = ""};
@@ -115,8 +117,9 @@ static int print_code(struct listing *l, uint64_t start, uint64_t size, struct e
     if (!proven)
         fputs("# nothing proves that the file is the one that ran\n", l->a->out);
     l->bias = dso_offset_to_vaddr(l->dso, start, &vaddr) ? vaddr - start : 0;
-    int failed = annotate_instructions(recording_arch(replay_perfdata(l->a->replay)), code, size,
-                                       start + l->bias, print_instruction, l, err);
+    int failed =
+        annotate_instructions(recording_arch(replay_perfdata(l->a->replay)), l->a->options->syntax,
+                              code, size, start + l->bias, print_instruction, l, err);
     free(code);
     return failed;
 }

@@ -4,6 +4,7 @@
 #define OUTPUT_ANNOTATE_CODE_H
 
 #include "base/error.h"
+#include "output/annotate.h"
 #include "unwind/arch.h"
 
 #include <stddef.h>
@@ -17,8 +18,8 @@ struct instruction {
 
 /* Call `each` for every instruction of code whose first byte is at `address`. Returns -1 if
  * there is no disassembler for the machine (NULL: it is not known), or no memory. */
-int annotate_instructions(const struct arch *arch, const uint8_t *code, size_t size,
-                          uint64_t address,
+int annotate_instructions(const struct arch *arch, enum annotate_syntax syntax, const uint8_t *code,
+                          size_t size, uint64_t address,
                           void (*each)(void *context, const struct instruction *i), void *context,
                           struct error *err);
 

@@ -29,8 +29,8 @@ struct annotated {
     const struct replay *replay;
     const struct profile_function *function;
     const struct traces *traces; /* why LuaJIT did not compile it; NULL: not asked */
-    struct weight weight, all; /* weight of the function; weight of all samples (self) */
-    uint64_t samples;          /* number of the function's own samples */
+    struct weight weight, all;   /* weight of the function; weight of all samples (self) */
+    uint64_t samples;            /* number of the function's own samples */
     VEC(struct weighed_line) lines;
     VEC(struct weighed_address) addresses; /* only of native code */
     uint64_t last;                         /* time of the last sample */

@@ -431,8 +431,8 @@ int annotate_traces_print(struct annotate_traces *t, FILE *out, struct error *er
         any = false;
         print_head(&p);
         failed = annotate_instructions(recording_arch(replay_perfdata(t->replay)),
-                                       one->listing.code, one->listing.size, one->listing.address,
-                                       print_instruction, &p, err);
+                                       t->options->syntax, one->listing.code, one->listing.size,
+                                       one->listing.address, print_instruction, &p, err);
         source_files_free(&p.sources);
         if (failed)
             return -1;
