@@ -20,8 +20,8 @@ struct report_command {
     enum choice children, callers_first;
     enum percentage percentage;
     bool header, header_only, stdio, tui;
-    regex_t parent;
-    bool has_parent;
+    regex_t parent, ignore_callees;
+    bool has_parent, has_ignore_callees;
     const char *output;
     const char *pids, *duration; /* -p and -d with numbers: what to record first */
 };
@@ -89,6 +89,20 @@ static bool is_number_list(const char *text)
     return *text && strspn(text, "0123456789,.") == strlen(text);
 }
 
+/* The last of several patterns counts. */
+static int take_pattern(regex_t *to, bool *has, const struct option_value *v, struct error *err)
+{
+    if (*has)
+        regfree(to);
+    int failed = regcomp(to, v->text, REG_EXTENDED | REG_NOSUB);
+    *has = !failed;
+    if (!failed)
+        return 0;
+    char reason[128];
+    regerror(failed, to, reason, sizeof(reason));
+    return option_error(v, err, "expects a regular expression, not `%.60s': %s", v->text, reason);
+}
+
 /* perf's default pattern matches functions that enter the kernel; here the key has no default.
  * Other commands record with -p PID: no function's name is a number. */
 static int take_parent(void *target, const struct option_value *v, struct error *err)
@@ -98,15 +112,13 @@ static int take_parent(void *target, const struct option_value *v, struct error 
         c->pids = v->text;
         return 0;
     }
-    if (c->has_parent)
-        regfree(&c->parent);
-    int failed = regcomp(&c->parent, v->text, REG_EXTENDED | REG_NOSUB);
-    c->has_parent = !failed;
-    if (!failed)
-        return 0;
-    char reason[128];
-    regerror(failed, &c->parent, reason, sizeof(reason));
-    return option_error(v, err, "expects a regular expression, not `%.60s': %s", v->text, reason);
+    return take_pattern(&c->parent, &c->has_parent, v, err);
+}
+
+static int take_ignored(void *target, const struct option_value *v, struct error *err)
+{
+    struct report_command *c = target;
+    return take_pattern(&c->ignore_callees, &c->has_ignore_callees, v, err);
 }
 
 /* Take a time as perf does: a number and s, ms, us or ns. */
@@ -248,6 +260,8 @@ static const struct option_row rows[] = {
               "below.")},
     {ROW_FLAG('x', "exclude-other", struct report_command, report.exclude_other,
               "Leave out samples in which no function matches --parent.")},
+    {ROW_CALL(0, "ignore-callees", "REGEX", take_ignored,
+              "Leave out what functions that match have called: it counts for them.")},
     {ROW_CHOICE(0, "children", struct report_command, children, CHOICE_YES,
                 "Add to a function's share the functions that it called (the default where there "
                 "are call chains).")},
@@ -572,6 +586,8 @@ static int complete(struct report_command *c, struct common *common, struct erro
     if (!c->has_parent && (key || o->exclude_other))
         return error_set(err, ERROR_FORMAT, "%s needs a pattern: give -p REGEX",
                          key ? "the key parent" : "option `exclude-other'");
+    if (c->has_ignore_callees)
+        o->ignore_callees = &c->ignore_callees;
     if (c->has_parent) {
         o->parent = &c->parent;
         if (!key)
@@ -602,6 +618,8 @@ int cmd_report(int argc, char **argv)
     }
     if (rc.has_parent)
         regfree(&rc.parent);
+    if (rc.has_ignore_callees)
+        regfree(&rc.ignore_callees);
     vec_free(&rc.report.comms);
     vec_free(&rc.report.dsos);
     vec_free(&rc.report.symbols);

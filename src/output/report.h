@@ -52,6 +52,7 @@ struct report_options {
     unsigned nr_before; /* this many keys order the rows before their weight does */
     uint64_t quantum;   /* ns; for KEY_TIME */
     const regex_t *parent;
+    const regex_t *ignore_callees; /* leave out what functions that match have called; NULL: no */
     bool exclude_other; /* no rows for samples without a function that `parent` matches */
     bool children;      /* a function's share includes its callees */
     enum report_graph graph;

@@ -19,6 +19,7 @@ struct regrouping {
     struct hash_table numbers; /* of groups */
     VEC(uint32_t) tops;        /* per group: the stacks' own group that it is a part of */
     bool *matches;             /* per function: -p matches it; NULL: no -p */
+    bool *ignores;             /* per function: what it calls is left out; NULL: of none */
     uint8_t *owns;             /* per function: enum own; NULL: no key asks */
     struct table managed;      /* commands with own functions of Lua or JavaScript */
     VEC(uint32_t) path;
@@ -163,9 +164,12 @@ static int move_node(struct regrouping *g, size_t i)
     const struct stack_node *from = &r->source[i];
     const struct stack_node *n = from;
     g->path.nr = 0;
-    for (; n->depth > 1; n = &r->source[n->parent])
+    for (; n->depth > 1; n = &r->source[n->parent]) {
+        if (g->ignores && g->ignores[n->function])
+            g->path.nr = 0;
         if (!vec_push(&g->path, n->function))
             return -1;
+    }
     struct report_group want = group_of(g, n->function, i);
     uint32_t group = group_get(g, n->function, &want);
     if (group == UINT32_MAX)
@@ -183,18 +187,24 @@ static int move_node(struct regrouping *g, size_t i)
     return 0;
 }
 
+/* Returns for each function whether its name matches; NULL: memory is out. */
+static bool *match_functions(const struct report *r, const regex_t *pattern)
+{
+    bool *matches = calloc(r->nr_functions + 1, sizeof(*matches));
+    for (size_t i = 0; matches && i < r->nr_functions; i++) {
+        const char *symbol = r->stacks->functions.at[i].symbol;
+        matches[i] = symbol && regexec(pattern, symbol, 0, NULL, 0) == 0;
+    }
+    return matches;
+}
+
 static int find_matches(struct regrouping *g)
 {
-    const struct report *r = g->report;
-    if (!r->options->parent)
-        return 0;
-    g->matches = calloc(r->nr_functions + 1, sizeof(*g->matches));
-    if (!g->matches)
+    const struct report_options *o = g->report->options;
+    if (o->parent && !(g->matches = match_functions(g->report, o->parent)))
         return -1;
-    for (size_t i = 0; i < r->nr_functions; i++) {
-        const char *symbol = r->stacks->functions.at[i].symbol;
-        g->matches[i] = symbol && regexec(r->options->parent, symbol, 0, NULL, 0) == 0;
-    }
+    if (o->ignore_callees && !(g->ignores = match_functions(g->report, o->ignore_callees)))
+        return -1;
     return 0;
 }
 
@@ -233,6 +243,7 @@ static int regroup(struct report *r)
     vec_free(&g.tops);
     vec_free(&g.path);
     free(g.matches);
+    free(g.ignores);
     free(g.owns);
     table_free(&g.managed);
     hash_table_free(&g.numbers);
@@ -245,7 +256,8 @@ int report_make_groups(struct report *r)
 {
     const struct report_options *o = r->options;
     if (report_has_key(o, KEY_STATE) || report_has_key(o, KEY_TRACE) ||
-        report_has_key(o, KEY_OWN) || report_has_key(o, KEY_HANDLER) || o->parent)
+        report_has_key(o, KEY_OWN) || report_has_key(o, KEY_HANDLER) || o->parent ||
+        o->ignore_callees)
         return regroup(r);
     for (size_t i = 0; i < r->stacks->groups.nr; i++)
         if (!push_group(r, (struct report_group){.of = r->stacks->groups.at[i]}))
