@@ -35,6 +35,8 @@ static const struct option_row rows[] = {
          "cpu, event, trace, ip, sym, dso, addr, symoff, srcline, period, weight, misc, "
          "phys_addr, uregs, unwind, callname, sample."),
      .list = true, .word_list = script_field_names},
+    {ROW_NAMES('S', "symbols", "NAMES", struct script_command, script.symbols,
+               "Print only samples in these functions (separated by commas).")},
     {ROW_FLAG('G', "hide-call-graph", struct script_command, script.no_callchain,
               "Print only the innermost address of each stack.")},
     {ROW_FLAG(0, "ns", struct script_command, script.nanoseconds, "Print times in nanoseconds.")},
@@ -103,6 +105,7 @@ int cmd_script(int argc, char **argv)
         c.replay.symbols.lines = (sc.script.fields | sc.script.add) & FIELD_SRCLINE;
         status = run(&c, &sc, &err) < 0 ? command_error("script", &err, EXIT_BAD_INPUT) : 0;
     }
+    vec_free(&sc.script.symbols);
     common_free(&c);
     return status;
 }

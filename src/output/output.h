@@ -75,6 +75,7 @@ struct script_options {
     bool relative, deltas;
     bool no_callchain;
     bool show_inlined;
+    name_list symbols; /* print only samples in these functions; empty: all */
     int fd;
 };
 

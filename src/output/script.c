@@ -699,12 +699,34 @@ static int put_single(struct script_worker *w, const struct replay_sample *s, ui
     return 0;
 }
 
+/* Is the sample in one of the functions that are asked for? A managed function is known by its
+ * whole symbol, or by the part before its place. Returns -1 when memory is out. */
+static int is_listed(struct script_worker *w, const struct replay_sample *s, struct error *err)
+{
+    struct named_frame named;
+    if (!s->nr_frames)
+        return 0;
+    if (replay_name(w->worker, s, &s->frames[0], &named, err) < 0)
+        return -1;
+    vec_foreach (n, &w->script->options.symbols) {
+        size_t size = strlen(*n);
+        bool same = named.symbol && strncmp(named.symbol, *n, size) == 0;
+        if (same &&
+            (!named.symbol[size] || (frame_is_managed(&s->frames[0]) && named.symbol[size] == ' ')))
+            return 1;
+    }
+    return 0;
+}
+
 static int script_sample(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct script_worker *w = worker;
     struct event_style style = event_style(w->script, s->sample->event);
     if (!style.fields)
         return 0;
+    int listed = w->script->options.symbols.nr ? is_listed(w, s, err) : 1;
+    if (listed <= 0)
+        return listed;
     put_head(w, &w->out, s, style);
     if ((style.fields & FIELD_IP) && style.has_callchain) {
         text_char(&w->out, '\n');
