@@ -329,6 +329,50 @@ static bool term_parse(const char *dir, char *term, struct perf_event_attr *attr
     return true;
 }
 
+/* Take a term that says how to sample: period=N, freq=N, name=TEXT. Returns 1; 0: it is another
+ * one; -1: it is malformed. */
+static int sampling_term(const char *term, struct event_spec *s, struct error *err)
+{
+    const struct {
+        const char *name;
+        uint64_t *to; /* NULL: a name */
+    } terms[] = {{"period=", &s->period}, {"freq=", &s->frequency}, {"name=", NULL}};
+    for (size_t i = 0; i < sizeof(terms) / sizeof(*terms); i++) {
+        size_t size = strlen(terms[i].name);
+        char *end;
+        if (strncmp(term, terms[i].name, size))
+            continue;
+        if (!terms[i].to) {
+            free(s->name);
+            s->name = strdup(term + size);
+            return s->name ? 1 : error_no_memory(err);
+        }
+        errno = 0;
+        *terms[i].to = strtoull(term + size, &end, 0);
+        return *end || errno || !*terms[i].to || term[size] == '-'
+                   ? error_set(err, ERROR_FORMAT, "-e: the term '%s' expects a number above 0",
+                               term)
+                   : 1;
+    }
+    return 0;
+}
+
+/* Parse the terms of an event that is no PMU's: "cpu-clock/period=100000/". */
+static int terms_parse(const char *text, char *terms, struct event_spec *s, struct error *err)
+{
+    for (char *term; (term = strsep(&terms, ","));) {
+        int got = *term ? sampling_term(term, s, err) : 1;
+        if (got < 0)
+            return -1;
+        if (!got)
+            return error_set(err, ERROR_FORMAT,
+                             "-e %s: '%s' is not a term of this event, which has period, freq and "
+                             "name",
+                             text, term);
+    }
+    return 0;
+}
+
 /* Parse "cpu/event=0x3c,umask=1/". The PMU's files in sysfs define the words. */
 static int pmu_parse(const char *text, size_t size, struct event_spec *s, struct error *err)
 {
@@ -342,12 +386,41 @@ static int pmu_parse(const char *text, size_t size, struct event_spec *s, struct
                          (int)(slash - text), text, "/sys/bus/event_source/devices");
     s->attr.type = (uint32_t)strtoul(type, NULL, 10);
     snprintf(terms, sizeof(terms), "%.*s", last > slash ? (int)(last - slash - 1) : 0, slash + 1);
-    for (char *term; (term = strsep(&rest, ","));)
-        if (*term && !term_parse(dir, term, &s->attr, 0))
+    for (char *term; (term = strsep(&rest, ","));) {
+        int got = *term ? sampling_term(term, s, err) : 1;
+        if (got < 0)
+            return -1;
+        if (!got && !term_parse(dir, term, &s->attr, 0))
             return error_set(err, ERROR_FORMAT,
                              "-e %s: '%s' is not a term of this PMU (see %s/format)", text, term,
                              dir);
+    }
     return 0;
+}
+
+static bool known_parse(const char *name, struct perf_event_attr *attr)
+{
+    return plain_parse(name, attr) || raw_parse(name, attr) || cache_parse(name, attr);
+}
+
+/* Parse "NAME/TERMS/MODIFIERS", which is cut. */
+static int with_terms_parse(char *base, struct event_spec *s, struct error *err)
+{
+    char *slash = strchr(base, '/'), *last = strrchr(base, '/');
+    if (last > slash && last[1]) {
+        if (!modifiers_parse(last + 1, strlen(last + 1), s))
+            return error_set(err, ERROR_FORMAT, "-e %s: '%s' are not modifiers", base, last + 1);
+        last[1] = 0;
+    }
+    *slash = 0;
+    bool known = known_parse(base, &s->attr);
+    *slash = '/';
+    if (!known)
+        return pmu_parse(base, strlen(base), s, err);
+    if (last == slash)
+        return error_set(err, ERROR_FORMAT, "-e %s: the terms do not end with a slash", base);
+    *last = 0;
+    return terms_parse(base, slash + 1, s, err);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------- */
@@ -365,11 +438,12 @@ static int one_parse(const char *text, event_spec_vec *specs, struct error *err)
         base[colon - text] = 0;
     else
         colon = NULL;
-    bool known =
-        plain_parse(base, &s.attr) || raw_parse(base, &s.attr) || cache_parse(base, &s.attr);
+    bool known = known_parse(base, &s.attr);
     if (!known && slash) {
-        if (pmu_parse(base, strlen(base), &s, err) < 0)
+        if (with_terms_parse(base, &s, err) < 0) {
+            free(s.name);
             return -1;
+        }
         known = true;
     }
     if (!known && strchr(base, ':'))
@@ -381,7 +455,7 @@ static int one_parse(const char *text, event_spec_vec *specs, struct error *err)
     if (!known)
         return error_set(err, ERROR_NOT_FOUND, "-e %s: there is no such event (see: perf list)",
                          text);
-    s.name = strdup(text);
+    s.name = s.name ? s.name : strdup(text);
     return spec_push(specs, &s, err);
 }
 

@@ -8,12 +8,14 @@
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct event_spec {
     struct perf_event_attr attr; /* what the name sets: type, config*, exclude_* of the modifiers */
     char *name;                  /* as the user gave it, for reports; owned */
     char *group;                 /* tracepoints: the system in tracefs ("sched"); owned */
     char *member;                /* tracepoints: the name in that system ("sched_switch"); owned */
+    uint64_t period, frequency;  /* terms of its own; 0: those of the recording */
     bool modified;               /* modifiers say what is excluded */
     bool by_default;             /* the user did not ask for it: it may be replaced silently */
 };
@@ -22,7 +24,8 @@ typedef VEC(struct event_spec) event_spec_vec;
 
 /* Parse one -e value: event names separated by commas, each with perf's modifiers (u, k, h, G, H,
  * p). Names are hardware, cache and software events, rHEX, SYSTEM:NAME tracepoints (patterns
- * allowed; existing uprobes are tracepoints), and PMU/TERM=VALUE,.../. Appends to `specs`. Returns
+ * allowed; existing uprobes are tracepoints), and PMU/TERM=VALUE,.../. Any but tracepoints may have
+ * the terms period, freq and name: cpu-clock/period=100000,name=mine/u. Appends to `specs`. Returns
  * -1 when a name is not understood, or when tracefs refuses access (`err` names the cure). */
 int event_specs_parse(const char *text, event_spec_vec *specs, struct error *err);
 

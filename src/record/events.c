@@ -89,11 +89,12 @@ static void sampling_set(const struct record_options *o, const struct events *e,
     callgraph_set(o, a);
     if (tracepoint)
         a->sample_type |= PERF_SAMPLE_RAW;
-    if (o->period || (tracepoint && !o->user_frequency)) {
-        a->sample_period = o->period ? o->period : 1;
+    bool fixed = o->period || (tracepoint && !o->user_frequency);
+    if (spec->period || (fixed && !spec->frequency)) {
+        a->sample_period = spec->period ? spec->period : o->period ? o->period : 1;
     } else {
         a->freq = 1;
-        a->sample_freq = e->frequency;
+        a->sample_freq = spec->frequency ? spec->frequency : e->frequency;
     }
     if (o->all_user)
         a->exclude_kernel = a->exclude_hv = 1;
