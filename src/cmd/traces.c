@@ -62,6 +62,7 @@ static int print(const struct traces *t, const struct traces_command *tc, struct
     traces_put_json(t, j);
     if (!json_finish(j))
         return error_no_memory(err);
+    putchar('\n');
     return common_end_output(stdout, NULL, err);
 }
 
