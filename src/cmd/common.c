@@ -343,6 +343,13 @@ int common_take_input(void *target, char *text, struct error *err)
     return 0;
 }
 
+bool common_percent(const char *text, double *ret)
+{
+    char *end;
+    *ret = strtod(text, &end);
+    return end != text && (*end == 0 || strcmp(end, "%") == 0) && *ret >= 0 && *ret <= 100;
+}
+
 int common_record_first(struct common *c, const struct option_set *set, const char *output)
 {
     struct record_first *f = &c->first;

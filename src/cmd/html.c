@@ -131,12 +131,10 @@ static int write_with_traces(const struct common *c, struct html_command *hc,
                              const struct shown *shown, const struct shown *base, struct error *err)
 {
     struct traces *traces;
-    if (traces_create(shown->replay, &(struct traces_options){0}, &traces, err) < 0)
+    if (traces_read(shown->replay, &traces, err) < 0)
         return -1;
-    int failed = traces_read(traces, err);
     hc->page.traces = traces;
-    if (!failed)
-        failed = write_page(c, hc, shown, base, err);
+    int failed = write_page(c, hc, shown, base, err);
     traces_free(traces);
     return failed;
 }

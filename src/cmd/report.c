@@ -28,13 +28,6 @@ struct report_command {
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-static bool parse_percent(const char *text, double *ret)
-{
-    char *end;
-    *ret = strtod(text, &end);
-    return end != text && (*end == 0 || strcmp(end, "%") == 0) && *ret >= 0 && *ret <= 100;
-}
-
 /* Take a word that is a column and no key; false: it is something else. */
 static bool take_column(struct report_options *o, const char *name)
 {
@@ -185,7 +178,7 @@ static bool graph_word(struct report_command *c, const char *word)
         c->callers_first = CHOICE_YES;
     else if (strcmp(word, "callee") == 0)
         c->callers_first = CHOICE_NO;
-    else if (parse_percent(word, &least))
+    else if (common_percent(word, &least))
         o->graph_percent = least;
     else
         return strcmp(word, "function") == 0 || strcmp(word, "percent") == 0;
@@ -212,7 +205,7 @@ static int take_graph(void *target, const struct option_value *v, struct error *
 static int take_limit(void *target, const struct option_value *v, struct error *err)
 {
     struct report_options *o = &((struct report_command *)target)->report;
-    if (!parse_percent(v->text, &o->percent_limit))
+    if (!common_percent(v->text, &o->percent_limit))
         return option_error(v, err, "expects a percentage from 0 to 100, not `%.60s'", v->text);
     o->graph_percent = o->percent_limit;
     return 0;

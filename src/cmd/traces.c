@@ -5,7 +5,6 @@
 #include "output/traces.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 struct traces_command {
@@ -16,9 +15,7 @@ struct traces_command {
 static int take_limit(void *target, const struct option_value *v, struct error *err)
 {
     struct traces_command *c = target;
-    char *end;
-    c->options.least = strtod(v->text, &end);
-    if (*end || end == v->text || !(c->options.least >= 0 && c->options.least <= 100))
+    if (!common_percent(v->text, &c->options.least))
         return option_error(v, err, "expects a percentage from 0 to 100, not `%.60s'", v->text);
     return 0;
 }

@@ -71,18 +71,11 @@ static int weigh(struct weights *w, struct error *err)
 
 /* ---- which function ------------------------------------------------------------------------- */
 
-/* Whether `name` is the NAME of "NAME FILE:LINE". */
-static bool is_name_of(const char *name, const char *symbol)
-{
-    size_t size = strlen(name);
-    return strncmp(name, symbol, size) == 0 && symbol[size] == ' ';
-}
-
 static bool is_wanted(const struct profile_function *f, const char *symbol, int how)
 {
     if (!f->symbol)
         return false;
-    return how == 0 ? strcmp(f->symbol, symbol) == 0 : is_name_of(symbol, f->symbol);
+    return how == 0 ? strcmp(f->symbol, symbol) == 0 : symbol_is_named(f->symbol, true, symbol);
 }
 
 static bool is_heavier(const struct weights *w, uint32_t a, uint32_t b)
@@ -328,10 +321,9 @@ int annotate_print(const struct annotate_options *options, struct profile *profi
     w.e.event = UINT16_MAX;
     vec_foreach (s, &profile->samples)
         w.e.event = s->event < w.e.event ? s->event : w.e.event;
-    if (traces_create(r, &(struct traces_options){0}, &traces, err) < 0)
+    if (traces_read(r, &traces, err) < 0)
         return -1;
-    int failed = traces_read(traces, err) < 0 || weigh(&w, err) < 0 ||
-                 choose_functions(&w, options->symbol, &functions, err) < 0;
+    int failed = weigh(&w, err) < 0 || choose_functions(&w, options->symbol, &functions, err) < 0;
     for (size_t i = 0; !failed && i < functions.nr; i++) {
         struct annotated a = {.options = options,
                               .profile = profile,

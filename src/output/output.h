@@ -25,6 +25,9 @@ void text_name(struct text *t, const char *name);
  * parentheses, and importers look for the last parentheses without a blank inside. */
 void text_module(struct text *t, const char *module);
 
+/* Returns whether the user's `name` means this function: the whole symbol, or of a managed function
+ * NAME alone for "NAME FILE:LINE". */
+bool symbol_is_named(const char *symbol, bool managed, const char *name);
 /* Append a managed function's symbol: like text_symbol(), but all parentheses become %XX. */
 void text_managed_symbol(struct text *t, const char *symbol);
 /* Append an amount with a unit that people read: "12.345 ms", "1.500 MB" (of 1024 bytes each step),

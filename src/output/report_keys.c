@@ -289,18 +289,12 @@ static bool listed(const name_list *names, const char *name)
     return false;
 }
 
-/* A managed function can also be given without its place: NAME for "NAME FILE:LINE". */
 static bool symbol_listed(const name_list *names, const struct function *f)
 {
-    if (listed(names, f ? f->symbol : NULL))
-        return true;
-    vec_foreach (n, names) {
-        size_t size = strlen(*n);
-        if (f && f->symbol && function_is_managed(f) && strncmp(f->symbol, *n, size) == 0 &&
-            f->symbol[size] == ' ')
+    vec_foreach (n, names)
+        if (f && f->symbol && symbol_is_named(f->symbol, function_is_managed(f), *n))
             return true;
-    }
-    return false;
+    return !names->nr;
 }
 
 bool report_function_passes(const struct report_options *o, const struct function *f)

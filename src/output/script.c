@@ -699,8 +699,7 @@ static int put_single(struct script_worker *w, const struct replay_sample *s, ui
     return 0;
 }
 
-/* Is the sample in one of the functions that are asked for? A managed function is known by its
- * whole symbol, or by the part before its place. Returns -1 when memory is out. */
+/* Is the sample in one of the functions that are asked for? Returns -1 when memory is out. */
 static int is_listed(struct script_worker *w, const struct replay_sample *s, struct error *err)
 {
     struct named_frame named;

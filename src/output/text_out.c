@@ -28,6 +28,12 @@ int text_write(struct text *t, int fd, bool *closed, struct error *err)
     return 0;
 }
 
+bool symbol_is_named(const char *symbol, bool managed, const char *name)
+{
+    size_t size = strlen(name);
+    return strncmp(symbol, name, size) == 0 && (!symbol[size] || (managed && symbol[size] == ' '));
+}
+
 static void escaped(struct text *t, unsigned char c)
 {
     const char *digits = "0123456789ABCDEF";

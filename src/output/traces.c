@@ -293,9 +293,14 @@ uint64_t traces_others(const struct traces *t, unsigned *event)
     return t->others;
 }
 
-int traces_read(struct traces *t, struct error *err)
+int traces_read(struct replay *r, struct traces **ret, struct error *err)
 {
-    return traces_read_facts(t, err);
+    if (traces_create(r, &(struct traces_options){0}, ret, err) < 0)
+        return -1;
+    if (traces_read_facts(*ret, err) == 0)
+        return 0;
+    traces_free(*ret);
+    return -1;
 }
 
 int traces_finish(struct traces *t, struct error *err)

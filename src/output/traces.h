@@ -24,8 +24,9 @@ struct replay_sink traces_sink(struct traces *t);
 /* Put what was collected together. To be called after the run, before printing. It is an error if
  * no sample ran LuaJIT. */
 int traces_finish(struct traces *t, struct error *err);
-/* The same without samples: for traces_put_reasons() alone. */
-int traces_read(struct traces *t, struct error *err);
+/* Create it without samples, after another run of `r`: for traces_put_reasons() and
+ * traces_put_vms(). */
+int traces_read(struct replay *r, struct traces **ret, struct error *err);
 /* Append what is known of the function with this symbol: lines that begin with `margin`. */
 void traces_put_reasons(const struct traces *t, const char *symbol, const char *margin,
                         struct text *out);

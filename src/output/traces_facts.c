@@ -290,24 +290,10 @@ static int by_code(const void *a, const void *b)
     return x->fact.detail < y->fact.detail ? -1 : x->fact.detail > y->fact.detail;
 }
 
-/* Index of the first trace with this number. */
-static size_t first_of(const struct traces *t, uint16_t number)
-{
-    size_t from = 0, to = t->traces.nr;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (t->traces.at[middle].fact.trace < number)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
-}
-
 static void weigh(struct traces *t, const struct traced_code *c)
 {
     struct traced_trace *found = NULL;
-    for (size_t i = first_of(t, c->trace);
+    for (size_t i = FIRST_OF(&t->traces, fact.trace, c->trace);
          i < t->traces.nr && t->traces.at[i].fact.trace == c->trace; i++) {
         struct traced_trace *one = &t->traces.at[i];
         if (t->vms.at[one->vm].pid == c->pid && c->pc - one->fact.detail < one->fact.count &&

@@ -137,6 +137,21 @@ struct traces {
  * is known has an id of its own. 0 when memory is out. */
 uint32_t traces_same(struct traces *t, uint32_t function);
 
+/* Index of the first element of a list whose member is `wanted`, or greater. The list is sorted by
+ * that member. */
+#define FIRST_OF(list, member, wanted)                  \
+    __extension__({                                     \
+        size_t from_ = 0, to_ = (list)->nr;             \
+        while (from_ < to_) {                           \
+            size_t middle_ = from_ + (to_ - from_) / 2; \
+            if ((list)->at[middle_].member < (wanted))  \
+                from_ = middle_ + 1;                    \
+            else                                        \
+                to_ = middle_;                          \
+        }                                               \
+        from_;                                          \
+    })
+
 /* Put the facts of the recording together (traces_facts.c). */
 int traces_read_facts(struct traces *t, struct error *err);
 const struct traced_process *traces_process(const struct traces *t, uint32_t pid);

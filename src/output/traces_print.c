@@ -147,20 +147,6 @@ static void put_stitch(const struct traced_trace *one, struct text *out)
     text_string(out, ", which cannot be compiled (stitched)\n");
 }
 
-/* Indexes of the elements of a sorted list that belong to a function. */
-#define FIRST_OF(list, function_of, wanted)                 \
-    __extension__({                                         \
-        size_t from_ = 0, to_ = (list)->nr;                 \
-        while (from_ < to_) {                               \
-            size_t middle_ = from_ + (to_ - from_) / 2;     \
-            if ((list)->at[middle_].function_of < (wanted)) \
-                from_ = middle_ + 1;                        \
-            else                                            \
-                to_ = middle_;                              \
-        }                                                   \
-        from_;                                              \
-    })
-
 /* Append what is known about a function. Returns the number of lines. */
 static unsigned put_reasons(const struct traces *t, uint32_t function, const char *margin,
                             struct text *out)

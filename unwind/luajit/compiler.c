@@ -512,8 +512,8 @@ static bool names_something(uint8_t reason)
            reason == LUAJIT_ABORT_NYIIR;
 }
 
-/* Count the abort: as one of the known ones if all is the same but how often. Returns false if
- * there are too many. */
+/* Keep the abort, unless a known one differs in its penalty only. Returns false if there are too
+ * many. */
 static bool keep_abort(struct luajit_compiler *c, const struct luajit_fact *f)
 {
     vec_foreach (known, &c->aborts) {
@@ -521,8 +521,6 @@ static bool keep_abort(struct luajit_compiler *c, const struct luajit_fact *f)
             known->other_proto != f->other_proto || known->other_position != f->other_position ||
             known->what != f->what || known->detail != f->detail || known->trace != f->trace)
             continue;
-        if (known->seen < UINT8_MAX)
-            known->seen++;
         known->count = f->count > known->count ? f->count : known->count;
         return true;
     }
@@ -611,8 +609,7 @@ bool luajit_compiler_poll(struct luajit_compiler *c, const struct memory *m)
     struct luajit_fact f = {.kind = LUAJIT_FACT_ABORT,
                             .what = w.root ? LUAJIT_ABORT_UNKNOWN : p.reason,
                             .trace = w.root,
-                            .count = w.root ? 0 : p.value,
-                            .seen = 1};
+                            .count = w.root ? 0 : p.value};
     f.proto = w.root ? find_place(&d, w.start_proto, w.start, &f.position)
                      : find_start(&d, w.start_proto, w.start, &f.position);
     f.other_proto = find_place(&d, w.proto, w.pc, &f.other_position);

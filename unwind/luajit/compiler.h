@@ -118,8 +118,7 @@ struct luajit_fact {
     uint8_t kind;          /* enum luajit_fact_kind */
     uint8_t what;          /* TRACE: enum luajit_link. PENALTY, ABORT: enum luajit_abort */
     uint8_t names;         /* ABORT: enum luajit_detail */
-    uint8_t
-        seen; /* ABORT: how often it was seen as the last recording, at most 255: a lower bound */
+    uint8_t unused;
 };
 _Static_assert(sizeof(struct luajit_fact) == 48, "a recording holds it");
 
