@@ -23,7 +23,7 @@ enum {
 struct named_place {
     uint32_t vm, position;
     uint64_t proto;
-    struct traced_place is;
+    struct traced_place is; /* all 0: its function is not known */
 };
 
 struct fact_reader {
@@ -80,7 +80,8 @@ static bool is_place(const struct named_place *p, const struct fact_reader *r, u
     return p->vm == r->vm && p->proto == proto && p->position == position;
 }
 
-/* Name a place. The result is all 0 if the recording does not have its function. */
+/* Name a place. The result is all 0 if the recording does not have its function, or if what it has
+ * at the address may be another one by then. */
 static int name_place(struct fact_reader *r, uint64_t proto, uint32_t position,
                       struct traced_place *ret, struct error *err)
 {
@@ -97,9 +98,11 @@ static int name_place(struct fact_reader *r, uint64_t proto, uint32_t position,
     }
     if (replay_place(r->t->replay, &r->from, proto, position, &named, err) < 0)
         return -1;
-    *ret = (struct traced_place){traces_same(r->t, named.function), named.line};
-    if (named.function && !ret->function)
-        return error_no_memory(err);
+    if (named.provenance != PROVENANCE_GUESS) {
+        *ret = (struct traced_place){traces_same(r->t, named.function), named.line};
+        if (named.function && !ret->function)
+            return error_no_memory(err);
+    }
     const struct named_place new = {r->vm, position, proto, *ret};
     if (r->places.nr < PLACES_MAX &&
         (!vec_push(&r->places, new) || !hash_table_add(&r->place_table, hash, r->places.nr - 1)))
@@ -249,8 +252,10 @@ static int take_fact(struct fact_reader *r, const struct luajit_fact *f, struct 
     struct traced_place at;
     if (name_place(r, f->proto, f->position, &at, err) < 0)
         return -1;
-    if (!at.function && f->kind != LUAJIT_FACT_TRACE)
+    if (!at.function && f->kind != LUAJIT_FACT_TRACE) {
+        r->t->nameless += r->is_last;
         return 0;
+    }
     switch (f->kind) {
     case LUAJIT_FACT_TRACE:
         return take_trace(r, f, &at, err);

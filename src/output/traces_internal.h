@@ -131,6 +131,7 @@ struct traces {
     VEC(struct traced_exit) exits;     /* sorted by function and line */
     uint64_t compiled, interpreted;    /* weights */
     uint64_t no_trace; /* weight of samples in traces of which the recording knows nothing */
+    size_t nameless;   /* facts of the last readings whose function is not known */
 };
 
 /* Get the id that stands for all functions with the same symbol: a function of which only the place

@@ -290,6 +290,10 @@ static void put_functions(const struct traces *t, struct text *out)
         left_out += nr != 0;
         out->size = at;
     }
+    if (t->nameless)
+        text_printf(out,
+                    "# %zu reason%s of functions that the recording does not have: not printed\n",
+                    t->nameless, t->nameless == 1 ? "" : "s");
     if (left_out)
         text_printf(out,
                     "# %zu more functions with reasons have less than %g %% of the time: "
@@ -549,5 +553,6 @@ void traces_put_json(const struct traces *t, struct json *j)
     vec_foreach (one, &t->traces)
         json_trace(j, t, one);
     json_array_end(j);
+    json_key_uint(j, "nameless", t->nameless);
     json_object_end(j);
 }
