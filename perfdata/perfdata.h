@@ -112,6 +112,10 @@ struct perfdata;
  * unsupported property, which the error names. */
 int perfdata_open(const char *path, const struct perfdata_options *options, struct perfdata **ret,
                   struct error *err);
+/* The same for a recording that arrives through a descriptor, which is closed with it. `path` names
+ * it in errors. */
+int perfdata_open_stream(int fd, const char *path, const struct perfdata_options *options,
+                         struct perfdata **ret, struct error *err);
 void perfdata_close(struct perfdata *pd);
 
 /* Read up to `max` records into `batch`, which the caller zeroes before its first use and may
@@ -330,8 +334,8 @@ const char *perfdata_osrelease(const struct perfdata *pd);
 const char *perfdata_arch(const struct perfdata *pd); /* "x86_64", ... */
 const char *perfdata_perf_version(const struct perfdata *pd);
 /* The recorder's command line as one string, quoted as perf does; NULL: absent. */
-/* Get the times of the first and the last sample, ns, as the recorder noted them at the end. Returns
- * false if it did not. */
+/* Get the times of the first and the last sample, ns, as the recorder noted them at the end.
+ * Returns false if it did not. */
 bool perfdata_sample_times(const struct perfdata *pd, uint64_t *first, uint64_t *last);
 const char *perfdata_cmdline(const struct perfdata *pd);
 /* Get the clock of the samples, a CLOCK_* id. Returns false if the recording does not name it (-k

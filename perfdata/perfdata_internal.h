@@ -234,10 +234,8 @@ struct event *event_by_id(struct perfdata *pd, uint64_t id);
 void record_locate(struct perfdata *pd, struct record *rec);
 void events_free(struct perfdata *pd);
 
-/* open.c, for tests: open a recording in memory, or read a descriptor as if it were a pipe. */
+/* open.c, for tests: open a recording in memory. */
 int perfdata_open_memory(const void *bytes, size_t size, const struct perfdata_options *options,
-                         struct perfdata **ret, struct error *err);
-int perfdata_open_stream(int fd, const char *path, const struct perfdata_options *options,
                          struct perfdata **ret, struct error *err);
 
 /* stream.c: get the next record of a file, pipe or compressed record. Returns 1, 0 at the end, or

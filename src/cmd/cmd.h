@@ -35,6 +35,7 @@ int cmd_report(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_bt(int argc, char **argv);
 int cmd_heap(int argc, char **argv);

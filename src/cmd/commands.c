@@ -9,6 +9,8 @@
 const struct command commands[] = {
     {"record", cmd_record, &record_command_line,
      "Record samples with their stacks, as perf record does"},
+    {"top", cmd_top, &top_command_line,
+     "Show which functions run now, with whole mixed stacks, as perf top does"},
     {"snapshot", cmd_snapshot, &snapshot_command_line,
      "Read the data of LuaJIT, Lua and V8 that perf record lacks, beside it"},
     {"script", cmd_script, &script_command_line,

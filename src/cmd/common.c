@@ -619,8 +619,10 @@ static void say_empty(const struct replay *r, const struct replay_stats *st)
 void common_summary(const struct common *c, struct replay *r)
 {
     const struct replay_stats *st = replay_stats(r);
-    end_progress(c);
     const char *warning;
+    if (c->silent)
+        return;
+    end_progress(c);
     for (size_t i = 0; (warning = session_warning(replay_session(r), i)); i++)
         fprintf(stderr, "ljperf: %s\n", warning);
     for (size_t i = 0; (warning = replay_warning(r, i)); i++)

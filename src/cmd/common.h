@@ -24,6 +24,7 @@ struct common {
     struct unpacked *unpacked; /* the recording, if it was packed */
     const char *named;         /* the recording as the user named it, if that is not what is read */
     bool verbose, quiet;
+    bool silent; /* nothing is said of a run */
     bool progress_shown;
     int progress_percent;
 };

@@ -5,6 +5,7 @@
  * entries change.
  */
 #include "output/browser_internal.h"
+#include "base/hash.h"
 #include "output/output.h"
 
 #include <inttypes.h>
@@ -53,6 +54,7 @@ void browser_free(struct browser *b)
     forget_report(b);
     vec_free(&b->entries);
     vec_free(&b->lines);
+    vec_free(&b->remembered.expanded);
     for (size_t i = 0; i < b->nr_filters; i++)
         free(b->filters[i].text);
     free(b);
@@ -403,6 +405,115 @@ void browser_collapse_row(struct browser *b)
 void browser_collapse_all(struct browser *b)
 {
     collapse_below(b, ROW_NONE);
+}
+
+/* ---- newer data ------------------------------------------------------------------------------ */
+
+/* What is remembered of the lines while the data is replaced: identities of entries, since indexes
+ * and pointers become others. */
+struct remembered {
+    VEC(uint64_t) expanded; /* ascending */
+    uint64_t at, row; /* of the line with the cursor, and of its row; 0: it is the first line */
+    size_t line, below_top;
+};
+
+typedef VEC(uint64_t) identities;
+
+static uint64_t string_hash(const char *s)
+{
+    return s ? hash_bytes(s, strlen(s)) : 0;
+}
+
+static uint64_t row_identity(const struct browser *b, uint32_t row)
+{
+    struct text keys = {0};
+    for (unsigned i = 0; i < b->options.nr_keys; i++) {
+        report_put_key(&keys, b->report, &b->report->rows.at[row], b->options.keys[i]);
+        text_char(&keys, 0);
+    }
+    uint64_t hash = keys.failed ? 0 : hash_bytes(keys.at, keys.size);
+    text_free(&keys);
+    return hash;
+}
+
+/* Append the identity of the next entry; entries stand behind those that they are below. */
+static bool push_identity(const struct browser *b, identities *all)
+{
+    const struct browser_entry *e = &b->entries.at[all->nr];
+    if (!e->level)
+        return vec_push(all, row_identity(b, e->row));
+    const struct function *f = chains_function(b->chains, &e->branch);
+    uint64_t hash = hash_combine(all->at[e->up], e->continued ? 2 : 1);
+    hash = hash_combine(hash, string_hash(f->symbol));
+    hash = hash_combine(hash, string_hash(f->module));
+    hash = hash_combine(hash, f->symbol ? f->line : f->address);
+    return vec_push(all, hash);
+}
+
+static int compare_identities(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Without memory, less is remembered. */
+void browser_remember(struct browser *b)
+{
+    struct browser_remembered *ret = &b->remembered;
+    identities all = {0};
+    uint32_t entry = entry_at(b, b->at), row = row_of(b);
+    vec_free(&ret->expanded);
+    *ret = (struct browser_remembered){.line = b->at};
+    ret->below_top = b->at - (b->top < b->at ? b->top : b->at);
+    while (all.nr < b->entries.nr && push_identity(b, &all))
+        if (b->entries.at[all.nr - 1].expanded && !vec_push(&ret->expanded, all.at[all.nr - 1]))
+            break;
+    if (ret->expanded.nr)
+        qsort(ret->expanded.at, ret->expanded.nr, sizeof(*ret->expanded.at), compare_identities);
+    if (b->at && entry < all.nr && row < all.nr) {
+        ret->at = all.at[entry];
+        ret->row = all.at[row];
+    }
+    vec_free(&all);
+}
+
+/* Expand what was expanded before, and put the cursor where it was. */
+static int restore(struct browser *b, struct error *err)
+{
+    const struct browser_remembered *before = &b->remembered;
+    identities all = {0};
+    uint32_t at = UINT32_MAX, row = UINT32_MAX;
+    int failed = 0;
+    for (uint32_t i = 0; i < b->entries.nr && !failed; i++) {
+        if (!push_identity(b, &all)) {
+            failed = error_no_memory(err);
+            break;
+        }
+        at = before->at && all.at[i] == before->at ? i : at;
+        row = before->at && all.at[i] == before->row ? i : row;
+        if (!before->expanded.nr || !b->entries.at[i].more || b->entries.nr >= ENTRIES_MAX ||
+            !bsearch(&all.at[i], before->expanded.at, before->expanded.nr,
+                     sizeof(*before->expanded.at), compare_identities))
+            continue;
+        failed = load(b, i, err);
+        b->entries.at[i].expanded = !failed && b->entries.at[i].more;
+    }
+    vec_free(&all);
+    if (failed || make_lines(b, err) < 0)
+        return -1;
+    size_t last = b->lines.nr ? b->lines.nr - 1 : 0;
+    b->at = before->line < last ? before->line : last;
+    at = at == UINT32_MAX ? row : at;
+    for (size_t i = 0; i < b->lines.nr && at != UINT32_MAX; i++)
+        if (b->lines.at[i] == at)
+            b->at = i;
+    b->top = b->at - (before->below_top < b->at ? before->below_top : b->at);
+    return 0;
+}
+
+int browser_renew_data(struct browser *b, const struct browser_data *data, struct error *err)
+{
+    return browser_set_data(b, data, err) < 0 ? -1 : restore(b, err);
 }
 
 /* ---- the cursor ------------------------------------------------------------------------------ */

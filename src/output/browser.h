@@ -35,10 +35,19 @@ void browser_free(struct browser *b);
 
 /* Set the data, or replace it. The data must keep apart everything that browser_needs() names. */
 int browser_set_data(struct browser *b, const struct browser_data *data, struct error *err);
+/* Replace the data by newer data of the same kind. What was expanded stays expanded, and the cursor
+ * stays on its line, unless it is on the first: as browser_remember() was called while the old data
+ * was there. */
+void browser_remember(struct browser *b);
+int browser_renew_data(struct browser *b, const struct browser_data *data, struct error *err);
 /* browser_needs() returns what the stacks must keep apart for the view and its filters.
  * browser_is_stale() returns whether the current data does not keep all of it apart. If so, the
  * next call must be browser_set_data(). */
 struct stacks_options browser_needs(const struct browser *b);
+/* Keep apart only what the view shows, because the data is collected again and again. */
+void browser_keep_least(struct browser *b);
+/* From now on the data must keep lines apart: browser_put_source() needs them. */
+void browser_need_lines(struct browser *b);
 bool browser_is_stale(const struct browser *b);
 
 /* ---- views and filters: return -1 if memory is out; move the cursor to the first line -------- */
@@ -85,6 +94,8 @@ void browser_set_columns(struct browser *b, unsigned columns);
 /* Append the head (one line that says what is shown) and the columns' titles (one line). */
 void browser_put_head(const struct browser *b, struct text *t);
 void browser_put_titles(const struct browser *b, struct text *t);
+/* Returns why there are no lines. */
+const char *browser_why_empty(const struct browser *b);
 void browser_put_line(struct browser *b, size_t line, struct text *t);
 /* Returns the line's percentage, for its colour. */
 double browser_percent(const struct browser *b, size_t line);
@@ -120,9 +131,28 @@ int browser_put_source(const struct browser *b, const char *symfs, struct text *
 
 /* ---- screen -------------------------------------------------------------------------------- */
 
+/* Data that changes while it is shown. */
+enum browser_live_key {
+    LIVE_PAUSE, /* or go on */
+    LIVE_WRITE, /* write a recording */
+    LIVE_BEGIN, /* forget what was recorded before */
+};
+struct browser_live {
+    unsigned interval_ms; /* between two calls of `refresh` */
+    /* Get newer data, which keeps apart what `needs` names. *ret is valid until the next call of
+     * this or of `collect`. Returns 1; 0: there is none; -1: an error. */
+    int (*refresh)(void *context, const struct stacks_options *needs, struct browser_data *ret,
+                   struct error *err);
+    /* Append what is said of the recording before the head. */
+    void (*put_state)(void *context, struct text *out);
+    /* Act on a key, and append what is to be said. */
+    void (*act)(void *context, enum browser_live_key key, struct text *said);
+};
+
 struct browser_screen {
     struct browser *browser;
-    const char *symfs; /* NULL: none */
+    const struct browser_live *live; /* NULL: the data does not change by itself */
+    const char *symfs;               /* NULL: none */
     void *context;
     /* Collect the data again and keep apart what `needs` names. *ret is valid until the next
      * call. */

@@ -29,12 +29,21 @@ struct browser_filter_entry {
     uint32_t thread;
 };
 
+/* What is remembered of the lines while the data is replaced: identities of entries, since indexes
+ * and pointers become others. */
+struct browser_remembered {
+    VEC(uint64_t) expanded; /* ascending */
+    uint64_t at, row; /* of the line with the cursor, and of its row; 0: it is the first line */
+    size_t line, below_top;
+};
+
 struct browser {
     struct report_options base;    /* options of the command line */
     struct report_options options; /* `base` changed by the view and the filters */
     struct browser_data data;
     size_t view;
     bool modules;                                         /* call trees show modules */
+    bool keeps_least, needs_lines;                        /* of what the data keeps apart */
     struct browser_filter_entry filters[BROWSER_FILTERS]; /* oldest first */
     size_t nr_filters;
     const char *names[2]; /* strings that the lists in `options` point to */
@@ -49,6 +58,7 @@ struct browser {
     uint32_t *row_entry; /* for each row of the report: entry + 1 */
     VEC(uint32_t) lines; /* the visible entries, in order */
     size_t at, top;
+    struct browser_remembered remembered;
     unsigned columns; /* of the screen; 0: not known */
 };
 

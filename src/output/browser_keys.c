@@ -171,8 +171,14 @@ static void read_text(struct display *s, const char *what, const struct function
     text_free(&title);
 }
 
-/* The recording is read for the annotation. Meanwhile ncurses gives the terminal back, so that
- * messages can be printed. */
+/* Give the terminal back while a recording is read, so that messages can be printed. Nothing is
+ * printed about live data. */
+static void lend_terminal(struct display *s)
+{
+    if (!s->in->live)
+        s->curses.endwin();
+}
+
 static int do_annotate(struct display *s, struct error *err)
 {
     const struct function *f = browser_function(s->model);
@@ -182,7 +188,7 @@ static int do_annotate(struct display *s, struct error *err)
         say(s, "this line has no function with a name");
         return 0;
     }
-    s->curses.endwin();
+    lend_terminal(s);
     int failed = s->in->annotate(s->in->context, f->symbol, &code, &failure);
     s->curses.clearok(s->curses.window, true);
     if (!failed && !code.failed)
@@ -194,8 +200,25 @@ static int do_annotate(struct display *s, struct error *err)
     return failed;
 }
 
+/* Read the recording again, because the model needs stacks that keep more apart. */
+static int renew_data(struct display *s, struct error *err)
+{
+    struct stacks_options needs = browser_needs(s->model);
+    struct browser_data data;
+    lend_terminal(s);
+    browser_remember(s->model);
+    if (s->in->collect(s->in->context, &needs, &data, err) < 0)
+        return -1;
+    s->curses.clearok(s->curses.window, true);
+    return s->in->live ? browser_renew_data(s->model, &data, err)
+                       : browser_set_data(s->model, &data, err);
+}
+
 static int do_lines(struct display *s, struct error *err)
 {
+    browser_need_lines(s->model);
+    if (browser_is_stale(s->model) && renew_data(s, err) < 0)
+        return -1;
     const struct function *f = browser_function(s->model);
     struct text source = {0};
     if (!f || !f->symbol) {
@@ -318,6 +341,33 @@ static int do_write(struct display *s, struct error *err)
     return 0;
 }
 
+static int act_live(struct display *s, enum browser_live_key key)
+{
+    struct text said = {0};
+    s->in->live->act(s->in->context, key, &said);
+    say(s, "%.*s", (int)said.size, said.size ? said.at : "");
+    text_free(&said);
+    return 0;
+}
+
+static int do_pause(struct display *s, struct error *err)
+{
+    (void)err;
+    return act_live(s, LIVE_PAUSE);
+}
+
+static int do_save(struct display *s, struct error *err)
+{
+    (void)err;
+    return act_live(s, LIVE_WRITE);
+}
+
+static int do_begin(struct display *s, struct error *err)
+{
+    (void)err;
+    return act_live(s, LIVE_BEGIN);
+}
+
 static int do_quit(struct display *s, struct error *err)
 {
     (void)err;
@@ -387,13 +437,31 @@ static const struct key keys[] = {
     {{'q', CONTROL('c')}, "q Ctrl-C", "quit", do_quit},
 };
 
+/* These are for data that changes while it is shown. */
+static const struct key live_keys[] = {
+    {{'p'}, "p", "pause, or go on", do_pause},
+    {{'w'}, "w", "write a recording of what is shown", do_save},
+    {{'z'}, "z", "begin anew: forget what was recorded before", do_begin},
+};
+
+enum {
+    NR_KEYS = sizeof(keys) / sizeof(*keys),
+    NR_LIVE_KEYS = sizeof(live_keys) / sizeof(*live_keys),
+};
+
+static void put_help(struct text *help, const struct key *k)
+{
+    text_printf(help, "  %-10s %s", k->name, k->help);
+    text_char(help, 0);
+}
+
 static int do_help(struct display *s, struct error *err)
 {
     struct text help = {0};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-        text_printf(&help, "  %-10s %s", keys[i].name, keys[i].help);
-        text_char(&help, 0);
-    }
+    for (size_t i = 0; s->in->live && i < NR_LIVE_KEYS; i++)
+        put_help(&help, &live_keys[i]);
+    for (size_t i = 0; i < NR_KEYS; i++)
+        put_help(&help, &keys[i]);
     struct list l = {.title = "Keys", .text = &help};
     (void)err;
     screen_run_list(s, &l);
@@ -442,6 +510,11 @@ static void fill_menu(struct display *s, struct menu *m)
         add_item(m, do_thread, "Zoom into thread %" PRIu32, browser_thread(s->model));
     add_item(m, do_out, "Leave the last filter");
     add_item(m, do_views, "Views...");
+    if (s->in->live) {
+        add_item(m, do_pause, "Pause, or go on");
+        add_item(m, do_save, "Write a recording");
+        add_item(m, do_begin, "Begin anew");
+    }
     add_item(m, do_write, "Write to a file");
     add_item(m, do_help, "Help");
     add_item(m, do_quit, "Quit");
@@ -461,32 +534,34 @@ static int do_menu(struct display *s, struct error *err)
 
 /* ---- handling a key ------------------------------------------------------------------------- */
 
-static const struct key *find_key(wint_t key)
+static const struct key *find_in(const struct key *table, size_t nr, wint_t key)
 {
-    for (size_t i = 0; key && i < sizeof(keys) / sizeof(*keys); i++)
-        for (size_t k = 0; k < sizeof(keys[i].keys) / sizeof(*keys[i].keys); k++)
-            if (keys[i].keys[k] == key)
-                return &keys[i];
+    for (size_t i = 0; key && i < nr; i++)
+        for (size_t k = 0; k < sizeof(table[i].keys) / sizeof(*table[i].keys); k++)
+            if (table[i].keys[k] == key)
+                return &table[i];
     return NULL;
 }
 
-/* Read the recording again, because the model needs stacks that keep more apart. Meanwhile ncurses
- * gives the terminal back, so that messages can be printed. */
-static int renew_data(struct display *s, struct error *err)
+static const struct key *find_key(const struct display *s, wint_t key)
+{
+    const struct key *k = s->in->live ? find_in(live_keys, NR_LIVE_KEYS, key) : NULL;
+    return k ? k : find_in(keys, NR_KEYS, key);
+}
+
+int screen_refresh(struct display *s, struct error *err)
 {
     struct stacks_options needs = browser_needs(s->model);
     struct browser_data data;
-    s->curses.endwin();
-    if (s->in->collect(s->in->context, &needs, &data, err) < 0)
-        return -1;
-    s->curses.clearok(s->curses.window, true);
-    return browser_set_data(s->model, &data, err);
+    browser_remember(s->model);
+    int got = s->in->live->refresh(s->in->context, &needs, &data, err);
+    return got > 0 ? browser_renew_data(s->model, &data, err) : got;
 }
 
 int screen_take_key(struct display *s, wint_t key, struct error *err)
 {
     long by = key_moves(key, screen_body_height(s));
-    const struct key *k = find_key(key);
+    const struct key *k = find_key(s, key);
     *s->message = 0;
     if (by)
         browser_move(s->model, by);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Draws the browser's model, its lists and its questions, and reads keys. */
 #include "output/browser_screen.h"
+#include "base/clock.h"
 #include "output/output.h"
 
 #include <errno.h>
@@ -117,7 +118,7 @@ static void draw_body(struct display *s)
             browser_put_line(s->model, line, &s->text);
             put_text(s, first + y, s->left, attributes);
         } else {
-            put_string(s, first + y, nr || y ? "" : "nothing passes the filters", 0);
+            put_string(s, first + y, nr || y ? "" : browser_why_empty(s->model), 0);
         }
     }
 }
@@ -135,6 +136,8 @@ void screen_draw(struct display *s)
     s->curses.werase(s->curses.window);
     draw_body(s);
     if (s->height > 1) {
+        if (s->in->live)
+            s->in->live->put_state(s->in->context, &s->text);
         browser_put_head(s->model, &s->text);
         put_text(s, 0, 0, (attr_t)s->curses.COLOR_PAIR(PAIR_HEAD) | A_BOLD);
         if (s->titles && s->height > 2) {
@@ -165,6 +168,24 @@ wint_t screen_read_key(struct display *s)
         if (errno != EINTR && tries > 10)
             return CONTROL('c');
     }
+}
+
+bool screen_wait_key(struct display *s, unsigned ms, wint_t *ret)
+{
+    const uint64_t MS = 1000000;
+    const uint64_t end = clock_ns(CLOCK_MONOTONIC) + ms * MS;
+    wint_t key = 0;
+    errno = 0;
+    s->curses.wtimeout(s->curses.window, (int)ms);
+    int kind = s->curses.wget_wch(s->curses.window, &key);
+    bool is_gone = kind == ERR && errno != EINTR && clock_ns(CLOCK_MONOTONIC) + MS < end;
+    s->curses.wtimeout(s->curses.window, -1);
+    if (is_gone) { /* the terminal may be: this tells */
+        *ret = screen_read_key(s);
+        return true;
+    }
+    *ret = kind == KEY_CODE_YES ? SPECIAL(key) : key;
+    return kind != ERR;
 }
 
 /* ---- lists: menus, help, source ------------------------------------------------------------ */
@@ -323,8 +344,25 @@ bool screen_ask(struct display *s, const char *question, struct text *answer)
 
 /* ---- running -------------------------------------------------------------------------------- */
 
+/* Take the next key, or show newer data when it is time: `*next`, ns. */
+static int step_live(struct display *s, uint64_t *next, struct error *err)
+{
+    const uint64_t MS = 1000000;
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    wint_t key;
+    if (now < *next) {
+        if (screen_wait_key(s, (unsigned)((*next - now + MS - 1) / MS), &key))
+            return screen_take_key(s, key, err);
+        return 0;
+    }
+    int failed = screen_refresh(s, err);
+    *next = clock_ns(CLOCK_MONOTONIC) + s->in->live->interval_ms * MS;
+    return failed;
+}
+
 int browser_run(const struct browser_screen *in, struct error *err)
 {
+    uint64_t next = 0;
     struct display s = {.in = in, .model = in->browser, .titles = true};
     setlocale(LC_CTYPE, "");
     s.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
@@ -336,7 +374,8 @@ int browser_run(const struct browser_screen *in, struct error *err)
     int failed = 0;
     while (!s.quit && !failed) {
         screen_draw(&s);
-        failed = screen_take_key(&s, screen_read_key(&s), err);
+        failed =
+            in->live ? step_live(&s, &next, err) : screen_take_key(&s, screen_read_key(&s), err);
     }
     curses_close(&s.curses);
     text_free(&s.text);

@@ -39,6 +39,8 @@ int screen_body_height(const struct display *s);
 /* Wait for the next key: a character, or SPECIAL(KEY_...). A change of the window's size is a key,
  * too. */
 wint_t screen_read_key(struct display *s);
+/* The same, but wait at most `ms`. Returns false if there was no key. */
+bool screen_wait_key(struct display *s, unsigned ms, wint_t *ret);
 bool key_is_enter(wint_t key);
 /* Returns how many lines a key moves in a list of `height` visible lines; 0: the key does not
  * move. */
@@ -60,6 +62,8 @@ struct list {
 /* Show the list until the user leaves it. Returns the chosen line; -1: none. */
 long screen_run_list(struct display *s, struct list *l);
 
+/* Show newer data, if there is any. Returns -1 on an error that ends the browser. */
+int screen_refresh(struct display *s, struct error *err);
 /* Act on a key. Returns -1 on an error that ends the browser. */
 int screen_take_key(struct display *s, wint_t key, struct error *err);
 

@@ -111,9 +111,22 @@ void browser_compose(struct browser *b)
 struct stacks_options browser_needs(const struct browser *b)
 {
     struct stacks_options needs = report_needs(&b->options);
+    needs.by_tid = true; /* of each line the thread is known */
+    needs.by_line |= b->needs_lines;
     /* keep apart what other views need, as it costs little; slices of time cost more */
-    needs.by_tid = needs.by_state = needs.by_tier = needs.by_trace = needs.by_line = true;
+    if (!b->keeps_least)
+        needs.by_state = needs.by_tier = needs.by_trace = needs.by_line = true;
     return needs;
+}
+
+void browser_keep_least(struct browser *b)
+{
+    b->keeps_least = true;
+}
+
+void browser_need_lines(struct browser *b)
+{
+    b->needs_lines = true;
 }
 
 bool browser_is_stale(const struct browser *b)
@@ -218,6 +231,11 @@ void browser_put_head(const struct browser *b, struct text *t)
         text_printf(t, ", %" PRIu64 " guessed", doubt.guessed);
     text_string(t, ", ");
     report_put_sum(s, t);
+}
+
+const char *browser_why_empty(const struct browser *b)
+{
+    return b->section.samples || b->nr_filters ? "nothing passes the filters" : "no samples";
 }
 
 void browser_put_titles(const struct browser *b, struct text *t)

@@ -33,6 +33,7 @@
     X(wattrset)             \
     X(wrefresh)             \
     X(wget_wch)             \
+    X(wtimeout)             \
     X(getmaxx)              \
     X(getmaxy)
 

@@ -56,6 +56,64 @@ static int convert_shares(struct replay *r, struct error *err)
     return 0;
 }
 
+struct replay_means {
+    struct dsos *dsos;
+    struct symbols *symbols;
+    struct symbols_options options; /* of `symbols` */
+    struct unwind_rules *rules;
+};
+
+struct replay_means *replay_means_create(void)
+{
+    return calloc(1, sizeof(struct replay_means));
+}
+
+void replay_means_free(struct replay_means *m)
+{
+    if (!m)
+        return;
+    symbols_free(m->symbols);
+    dsos_free(m->dsos);
+    unwind_rules_free(m->rules);
+    free(m);
+}
+
+static bool symbols_fit(const struct symbols_options *a, const struct symbols_options *b)
+{
+    return a->no_demangle == b->no_demangle && a->inlines == b->inlines && a->lines == b->lines;
+}
+
+/* Make what is not there yet. */
+static int fill_means(struct replay_means *m, const struct replay_options *o, struct error *err)
+{
+    if (m->symbols && !symbols_fit(&m->options, &o->symbols)) {
+        symbols_free(m->symbols);
+        m->symbols = NULL;
+    }
+    m->dsos = m->dsos ? m->dsos : dsos_create(&o->dso);
+    m->rules = m->rules ? m->rules : unwind_rules_create();
+    if (!m->dsos || !m->rules)
+        return error_no_memory(err);
+    if (!m->symbols)
+        m->symbols = symbols_create(m->dsos, &o->symbols);
+    m->options = o->symbols;
+    return m->symbols ? 0 : error_no_memory(err);
+}
+
+/* Take the means that are shared, or make own ones. */
+static int take_means(struct replay *r, struct error *err)
+{
+    r->means = r->options.means ? r->options.means : replay_means_create();
+    if (!r->means)
+        return error_no_memory(err);
+    if (fill_means(r->means, &r->options, err) < 0)
+        return -1;
+    r->dsos = r->means->dsos;
+    r->symbols = r->means->symbols;
+    r->rules = r->means->rules;
+    return 0;
+}
+
 static int open_parts(struct replay *r, struct error *err)
 {
     const struct perfdata_options reading = {.split_stacks = true, .spool_logs = true};
@@ -71,9 +129,8 @@ static int open_parts(struct replay *r, struct error *err)
     r->options.session.log = r->log;
     r->options.dso.release = perfdata_osrelease(r->pd);
     r->options.dso.recorded = written_at(r->pd);
-    r->dsos = dsos_create(&r->options.dso);
-    if (!r->dsos)
-        return error_no_memory(err);
+    if (take_means(r, err) < 0)
+        return -1;
     if (r->options.nr_snapshots &&
         snapshots_open(r->options.snapshots, r->options.nr_snapshots, r->pd, r->dsos,
                        &r->options.dso, &r->snapshots, err) < 0)
@@ -81,15 +138,12 @@ static int open_parts(struct replay *r, struct error *err)
     r->options.session.snapshots = r->snapshots;
     if (session_create(r->pd, r->dsos, &r->options.session, &r->session, err) < 0)
         return -1;
-    r->symbols = symbols_create(r->dsos, &r->options.symbols);
     r->strings = intern_create();
     r->managed = managed_names_create();
-    r->rules = unwind_rules_create();
     r->joins = join_table_create(r->options.explains);
     r->stops = end_table_create();
     r->members = member_table_create();
-    if (!r->symbols || !r->strings || !r->managed || !r->rules || !r->joins || !r->stops ||
-        !r->members)
+    if (!r->strings || !r->managed || !r->joins || !r->stops || !r->members)
         return error_no_memory(err);
     return 0;
 }
@@ -119,13 +173,12 @@ int replay_create(const struct replay_options *options, struct replay **ret, str
 /* Free what reading, walking and naming needed. */
 static void free_means(struct replay *r)
 {
-    symbols_free(r->symbols);
     memory_log_free(r->log);
     snapshots_free(r->snapshots);
     vmstack_pairing_free(&r->copies);
     session_free(r->session);
-    dsos_free(r->dsos);
-    unwind_rules_free(r->rules);
+    if (!r->options.means)
+        replay_means_free(r->means);
     join_table_free(r->joins);
     end_table_free(r->stops);
     member_table_free(r->members);

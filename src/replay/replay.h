@@ -65,6 +65,9 @@ struct replay_options {
     struct dso_options dso;
     struct symbols_options symbols;
     struct session_options session;
+    /* Files, symbols and unwind rules that several replays of one machine share, one after the
+     * other; NULL: the replay has its own. */
+    struct replay_means *means;
     const char *const *snapshots; /* memory read outside the recording (session/snapshots.h) */
     size_t nr_snapshots;
     /* Called now and then, by the one thread that reads; total 0: unknown. May be NULL. */
@@ -172,6 +175,11 @@ struct replay_stats {
     uint64_t lua_untold; /* samples with a Lua frame whose function is not known */
     uint64_t js_untold;  /* samples of V8 with generated code that nothing describes */
 };
+
+/* What replays need besides the recording. The first replay that gets it fills it: the options of
+ * its files (`dso`) count for all. It must live longer than all of them. NULL: out of memory. */
+struct replay_means *replay_means_create(void);
+void replay_means_free(struct replay_means *m);
 
 struct replay;
 int replay_create(const struct replay_options *options, struct replay **ret, struct error *err);

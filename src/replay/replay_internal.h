@@ -113,6 +113,7 @@ struct replay {
     struct replay_options options;
     VEC(struct time_range) share_times; /* what options.shares are; options.times points to it */
     struct perfdata *pd;
+    struct replay_means *means; /* of these, and of `rules` */
     struct dsos *dsos;
     struct session *session;
     struct symbols *symbols;

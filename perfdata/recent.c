@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * See recent.h. Records are kept in blocks, in the order in which they came: a reader sorts them by
+ * time between the marks of the recorder's rounds, which therefore stay where they are. A block
+ * whose samples are too old loses them. What is left of it is moved behind what is kept for good.
+ */
+#include "perfdata/recent.h"
+#include "base/private_file.h"
+#include "perfdata/perfdata_internal.h"
+#include "perfdata/vmevent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BLOCK_BYTES = 1 << 20,
+    PIPE_HEADER = 16,
+};
+
+static const uint64_t BLOCK_NS = 500000000;
+
+typedef VEC(uint8_t) byte_vec;
+
+/* A record in a block. Its size is in its header: larger records are kept for good. */
+struct recent_entry {
+    uint64_t time;
+    uint32_t at;
+    bool passes; /* it goes with the samples */
+};
+
+struct recent_block {
+    byte_vec bytes;
+    VEC(struct recent_entry) entries;
+    uint64_t first, newest; /* times */
+};
+
+struct recent {
+    const struct perfdata *pd;
+    uint64_t span_ns;
+    size_t max_bytes;
+    byte_vec kept;
+    VEC(struct recent_block) blocks;
+    struct recent_state state;
+};
+
+struct recent *recent_create(const struct perfdata *pd, uint64_t span_ns, size_t max_bytes)
+{
+    struct recent *r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->pd = pd;
+    r->span_ns = span_ns;
+    r->max_bytes = max_bytes;
+    return r;
+}
+
+static void block_free(struct recent_block *b)
+{
+    vec_free(&b->bytes);
+    vec_free(&b->entries);
+}
+
+void recent_free(struct recent *r)
+{
+    if (!r)
+        return;
+    vec_foreach (b, &r->blocks)
+        block_free(b);
+    vec_free(&r->blocks);
+    vec_free(&r->kept);
+    free(r);
+}
+
+static bool bytes_add(byte_vec *v, const void *p, size_t size)
+{
+    if (!vec_reserve(v, v->nr + size))
+        return false;
+    memcpy(v->at + v->nr, p, size);
+    v->nr += size;
+    return true;
+}
+
+static size_t entry_size(const struct recent_block *b, const struct recent_entry *e)
+{
+    struct perf_event_header h;
+    memcpy(&h, b->bytes.at + e->at, sizeof(h));
+    return h.size;
+}
+
+/* ---- taking records -------------------------------------------------------------------------- */
+
+/* Whether nobody needs the record when the samples around it are gone. */
+static bool record_passes(const struct recent *r, const struct record *rec)
+{
+    const char *name;
+    switch (rec->type) {
+    case PERF_RECORD_SAMPLE:
+        name =
+            rec->event < perfdata_nr_events(r->pd) ? perfdata_event(r->pd, rec->event)->name : NULL;
+        return !name || strcmp(name, VMEVENT_MEM_NAME) != 0;
+    case PERF_RECORD_LOST:
+    case PERF_RECORD_LOST_SAMPLES:
+    case PERF_RECORD_THROTTLE:
+    case PERF_RECORD_UNTHROTTLE:
+    case PERF_RECORD_READ:
+    case PERF_RECORD_SWITCH:
+    case PERF_RECORD_SWITCH_CPU_WIDE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Move what a block has besides samples behind what is kept for good, with the last mark. */
+static bool drain(struct recent *r, struct recent_block *b)
+{
+    static const struct perf_event_header mark = {PERF_RECORD_FINISHED_ROUND, 0, sizeof(mark)};
+    size_t before = r->kept.nr;
+    vec_foreach (e, &b->entries) {
+        struct perf_event_header h;
+        memcpy(&h, b->bytes.at + e->at, sizeof(h));
+        if (e->passes || h.type == PERF_RECORD_FINISHED_ROUND)
+            continue;
+        if (!bytes_add(&r->kept, b->bytes.at + e->at, h.size))
+            return false;
+    }
+    if (r->kept.nr > before && !bytes_add(&r->kept, &mark, sizeof(mark)))
+        return false;
+    if (r->state.oldest <= b->newest)
+        r->state.oldest = b->newest + 1;
+    r->state.bytes -= b->bytes.nr;
+    r->state.kept = r->kept.nr;
+    return true;
+}
+
+/* Drain the blocks that are too old, but not the one that is being filled. */
+static bool drain_old(struct recent *r)
+{
+    size_t nr = 0;
+    while (nr + 1 < r->blocks.nr && (r->blocks.at[nr].newest + r->span_ns < r->state.newest ||
+                                     r->state.bytes > r->max_bytes)) {
+        if (!drain(r, &r->blocks.at[nr]))
+            return false;
+        block_free(&r->blocks.at[nr++]);
+    }
+    if (!nr)
+        return true;
+    r->blocks.nr -= nr;
+    memmove(r->blocks.at, r->blocks.at + nr, r->blocks.nr * sizeof(*r->blocks.at));
+    return true;
+}
+
+/* Returns the block that takes the next record, or NULL when memory is out. */
+static struct recent_block *block_now(struct recent *r, const struct record *rec)
+{
+    struct recent_block *b = r->blocks.nr ? &r->blocks.at[r->blocks.nr - 1] : NULL;
+    bool is_full = b && (b->bytes.nr >= BLOCK_BYTES ||
+                         (b->first && rec->time > b->first && rec->time - b->first >= BLOCK_NS));
+    if (b && !is_full)
+        return b;
+    if (!vec_push(&r->blocks, (struct recent_block){0}) || !drain_old(r))
+        return NULL;
+    return &r->blocks.at[r->blocks.nr - 1];
+}
+
+int recent_take(struct recent *r, const struct record *rec, struct error *err)
+{
+    bool is_mark = rec->type == PERF_RECORD_FINISHED_ROUND;
+    if (rec->type >= PERF_RECORD_USER_TYPE_START && !is_mark) {
+        bool added = bytes_add(&r->kept, rec->data, rec->size);
+        r->state.kept = r->kept.nr;
+        return added ? 0 : error_no_memory(err);
+    }
+    struct recent_block *b = block_now(r, rec);
+    const struct recent_entry e = {rec->time, b ? (uint32_t)b->bytes.nr : 0, record_passes(r, rec)};
+    if (!b || !bytes_add(&b->bytes, rec->data, rec->size) || !vec_push(&b->entries, e))
+        return error_no_memory(err);
+    r->state.bytes += rec->size;
+    if (!e.passes || !rec->time)
+        return 0;
+    b->first = b->first ? b->first : rec->time;
+    b->newest = rec->time > b->newest ? rec->time : b->newest;
+    r->state.newest = rec->time > r->state.newest ? rec->time : r->state.newest;
+    return 0;
+}
+
+struct recent_state recent_state(const struct recent *r)
+{
+    return r->state;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Write a block's records but those that are gone by then. Neighbours are written together. */
+static int write_block(const struct recent_block *b, uint64_t from, int fd)
+{
+    size_t begin = 0, end = 0;
+    vec_foreach (e, &b->entries) {
+        size_t size = entry_size(b, e);
+        if (!e->passes || !e->time || e->time >= from) {
+            end = e->at + size;
+            continue;
+        }
+        if (end > begin && file_write_all(fd, b->bytes.at + begin, end - begin) < 0)
+            return -1;
+        begin = end = e->at + size;
+    }
+    return end > begin ? file_write_all(fd, b->bytes.at + begin, end - begin) : 0;
+}
+
+int recent_write(const struct recent *r, uint64_t from, int fd, struct error *err)
+{
+    /* "PERFILE2" and the header's size, in this machine's byte order. */
+    static const uint64_t head[PIPE_HEADER / 8] = {UINT64_C(0x32454c4946524550), PIPE_HEADER};
+    int failed = file_write_all(fd, head, sizeof(head)) < 0 ||
+                 file_write_all(fd, r->kept.at, r->kept.nr) < 0;
+    for (size_t i = 0; i < r->blocks.nr && !failed; i++)
+        failed = write_block(&r->blocks.at[i], from, fd);
+    return failed ? error_system(err, errno, "the recording cannot be written") : 0;
+}
