@@ -193,6 +193,19 @@ static void wait_open(const struct recorder *r)
         nanosleep(&pause, NULL);
 }
 
+/* Append what the recorder has said so far. */
+static void put_messages(const struct recorder *r, struct text *ret)
+{
+    char bytes[4096];
+    ssize_t n;
+    for (off_t at = 0; at < MESSAGES_MAX; at += n) {
+        n = pread(r->said, bytes, sizeof(bytes), at);
+        if (n <= 0)
+            break;
+        text_bytes(ret, bytes, (size_t)n);
+    }
+}
+
 int record_beside_start(char *const *options, uint64_t span_ns, struct text *messages,
                         struct record_beside **ret, struct error *err)
 {
@@ -204,13 +217,16 @@ int record_beside_start(char *const *options, uint64_t span_ns, struct text *mes
     b->now = recorder_start(b, err);
     if (b->now)
         wait_open(b->now);
-    if (b->now && !atomic_load(&b->now->is_open)) {
+    bool is_open = b->now && atomic_load(&b->now->is_open);
+    if (b->now && !is_open) {
         while (waitpid(b->now->pid, NULL, 0) < 0 && errno == EINTR) /* it has said all */
             ;
         b->now->pid = 0;
-        record_beside_messages(b, messages);
         error_set(err, ERROR_SYSTEM, "the recorder has ended");
-    } else if (b->now) {
+    }
+    if (b->now)
+        put_messages(b->now, messages);
+    if (is_open) {
         *ret = b;
         return 0;
     }
@@ -230,18 +246,6 @@ void record_beside_free(struct record_beside *b)
 bool record_beside_has_ended(const struct record_beside *b)
 {
     return atomic_load(&b->now->has_ended);
-}
-
-void record_beside_messages(const struct record_beside *b, struct text *ret)
-{
-    char bytes[4096];
-    ssize_t n;
-    for (off_t at = 0; at < MESSAGES_MAX; at += n) {
-        n = pread(b->now->said, bytes, sizeof(bytes), at);
-        if (n <= 0)
-            break;
-        text_bytes(ret, bytes, (size_t)n);
-    }
 }
 
 /* Returns the processor time of a process, ns; 0 if it is gone. */

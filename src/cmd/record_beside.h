@@ -17,7 +17,8 @@ struct record_beside;
 
 /* Start `ljperf record` with these options (up to NULL; the output is chosen here; the words stay
  * the caller's, and must live as long), and wait until it records. Samples are kept for `span_ns`.
- * Returns -1 if it cannot record: `messages` gets what it has said, if anything. */
+ * `messages` gets what it has said by then: why it records less than it should, or nothing. Returns
+ * -1 if it cannot record. */
 int record_beside_start(char *const *options, uint64_t span_ns, struct text *messages,
                         struct record_beside **ret, struct error *err);
 /* Ends the recorder. */
@@ -25,8 +26,6 @@ void record_beside_free(struct record_beside *b);
 
 /* What was recorded has ended, or the recorder has. */
 bool record_beside_has_ended(const struct record_beside *b);
-/* Append what the recorder has said so far. */
-void record_beside_messages(const struct record_beside *b, struct text *ret);
 /* Returns the processor time that the recorder has used, ns. */
 uint64_t record_beside_used(const struct record_beside *b);
 /* Returns the time of the newest sample, ns of the recording's clock; 0: there is none. */

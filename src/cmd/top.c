@@ -9,6 +9,7 @@
 #include "output/output.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,18 +133,18 @@ static const struct option_row rows[] = {
 };
 
 static const struct option_row reading_rows[] = {
-    {ROW_CLEAR(0, "no-inline", struct common, replay.symbols.inlines,
+    {ROW_CLEAR(0, "no-inline", struct top, browsing.common.replay.symbols.inlines,
                "Do not show inlined functions.")},
-    {ROW_FLAG(0, "no-demangle", struct common, replay.symbols.no_demangle,
+    {ROW_FLAG(0, "no-demangle", struct top, browsing.common.replay.symbols.no_demangle,
               "Show names of C++ and Rust as they are in the file.")},
-    {ROW_STRING('k', "vmlinux", "FILE", struct common, replay.dso.vmlinux,
+    {ROW_STRING('k', "vmlinux", "FILE", struct top, browsing.common.replay.dso.vmlinux,
                 "Take kernel symbols from this kernel image.")},
-    {ROW_STRING(0, "debug-dir", "DIR", struct common, replay.dso.debug_dir,
+    {ROW_STRING(0, "debug-dir", "DIR", struct top, browsing.common.replay.dso.debug_dir,
                 "Look for separate debug files in DIR (/usr/lib/debug).")},
-    {ROW_FLAG('f', "force", struct common, replay.dso.force,
+    {ROW_FLAG('f', "force", struct top, browsing.common.replay.dso.force,
               "Also use files whose owner or build id does not match.")},
     {ROW_NUMBER(
-        0, "threads", "N", struct common, replay.threads, 1, UINT32_MAX,
+        0, "threads", "N", struct top, browsing.common.replay.threads, 1, UINT32_MAX,
         "Work with N threads (1, or as many as there are processors if samples are many).")},
     {ROW_HELP},
     {0},
@@ -157,7 +158,7 @@ const struct option_set top_command_line = {
         "Shows which functions run now, of the machine, a process or a user, with whole mixed\n"
         "stacks. On a terminal it is a browser (press h for help): p pauses it, and w writes a\n"
         "recording of what it shows. Elsewhere it prints text.\n",
-    .sections = {{.rows = rows}, {.title = "To read samples", .rows = reading_rows, .target = 1}},
+    .sections = {{.rows = rows}, {.title = "To read samples", .rows = reading_rows}},
 };
 
 /* ---- the recorder's command line ------------------------------------------------------------- */
@@ -296,6 +297,10 @@ static void put_state(void *context, struct text *out)
     text_printf(out, "last %g s", t->window);
     if (used >= 0)
         text_printf(out, ", ljperf uses %.1f%% of a cpu", used);
+    uint64_t lost =
+        t->browsing.replay ? perfdata_loss(replay_perfdata(t->browsing.replay))->events_lost : 0;
+    if (lost)
+        text_printf(out, ", %" PRIu64 " LOST", lost);
     text_string(out, ". ");
 }
 
@@ -458,7 +463,7 @@ static int show(struct top *t, struct error *err)
     return failed;
 }
 
-/* What the recorder has said is of interest: why it records less than it should, or nothing. */
+/* The recorder has cleaned what it says. */
 static void print_messages(const struct text *messages)
 {
     if (messages->size)
@@ -491,7 +496,6 @@ static int run(struct top *t, struct error *err)
 
 int cmd_top(int argc, char **argv)
 {
-    struct common c;
     struct top t = {.report = {.keys = {KEY_COMM, KEY_DSO, KEY_SYM},
                                .nr_keys = 3,
                                .quantum = 100000000,
@@ -501,13 +505,13 @@ int cmd_top(int argc, char **argv)
                     .window = 10,
                     .file = -1};
     struct error err = {0};
-    common_init(&c);
-    c.quiet = c.silent = true;
-    int status = common_parse(&c, &top_command_line, &t, argc, argv);
+    struct common *c = &t.browsing.common;
+    common_init(c);
+    c->quiet = c->silent = true;
+    int status = common_parse(c, &top_command_line, &t, argc, argv);
     t.report.callers_first = t.report.children;
-    t.browsing.common = c;
-    t.threads = c.replay.threads;
+    t.threads = c->replay.threads;
     if (status < 0)
         status = run(&t, &err) < 0 ? command_error("top", &err, EXIT_BAD_INPUT) : 0;
-    return common_end(&c, status);
+    return common_end(c, status);
 }

@@ -521,6 +521,84 @@ static int teardown(void **state)
     return 0;
 }
 
+/* Newer data shows what was opened, and the cursor goes where its line went. */
+static void newer_data(void **state)
+{
+    (void)state;
+    struct stacks *s = two_ways();
+    struct browser *b = open_browser(s, callers());
+    assert_int_equal(browser_expand(b, NULL), 0);
+    browser_move(b, 2);
+    assert_int_equal(browser_expand(b, NULL), 0);
+    expect(b, " -   100.00%  [.] f\n"
+              "     + 60.00% a\n"
+              ">    - 40.00% g\n"
+              "          b\n"
+              "          main\n");
+    struct stacks *newer = stacks_make();
+    stacks_add(newer, "p;main;h", 100, 1000);
+    stacks_add(newer, "p;main;b;g;f", 90, 900);
+    stacks_add(newer, "p;main;a;f", 10, 100);
+    const struct browser_data data = {newer, events, 2};
+    browser_remember(b);
+    stacks_free(s); /* as a reader that reads again does */
+    assert_int_equal(browser_renew_data(b, &data, NULL), 0);
+    expect(b, " -    50.00%  [.] f\n"
+              ">    - 45.00% g\n"
+              "          b\n"
+              "          main\n"
+              "     + 5.00% a\n"
+              " +    50.00%  [.] h\n");
+    finish(b, newer);
+}
+
+/* A user who has not moved sees the first line. */
+static void newer_data_from_the_first_line(void **state)
+{
+    (void)state;
+    struct stacks *s = two_ways();
+    struct browser *b = open_browser(s, callers());
+    struct stacks *newer = stacks_make();
+    stacks_add(newer, "p;main;f", 1, 10);
+    stacks_add(newer, "p;main;h", 3, 30);
+    const struct browser_data data = {newer, events, 2};
+    browser_remember(b);
+    stacks_free(s);
+    assert_int_equal(browser_renew_data(b, &data, NULL), 0);
+    expect(b, ">+    75.00%  [.] h\n"
+              " +    25.00%  [.] f\n");
+    finish(b, newer);
+}
+
+/* The line is gone, but its row is there; or both are gone, or all. */
+static void newer_data_without_the_line(void **state)
+{
+    (void)state;
+    struct stacks *s = two_ways();
+    struct browser *b = open_browser(s, callers());
+    assert_int_equal(browser_expand(b, NULL), 0);
+    browser_move(b, 2);
+    struct stacks *newer = stacks_make();
+    stacks_add(newer, "p;main;a;f", 1, 10);
+    stacks_add(newer, "p;main;h", 3, 30);
+    const struct browser_data data = {newer, events, 2};
+    browser_remember(b);
+    stacks_free(s);
+    assert_int_equal(browser_renew_data(b, &data, NULL), 0);
+    expect(b, " +    75.00%  [.] h\n"
+              ">-    25.00%  [.] f\n"
+              "          a\n"
+              "          main\n");
+    struct stacks *none = stacks_make();
+    const struct browser_data empty = {none, events, 2};
+    browser_remember(b);
+    stacks_free(newer);
+    assert_int_equal(browser_renew_data(b, &empty, NULL), 0);
+    expect(b, "");
+    assert_string_equal(browser_why_empty(b), "no samples");
+    finish(b, none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -535,6 +613,9 @@ int main(void)
         cmocka_unit_test(views),
         cmocka_unit_test(cursor_and_window),
         cmocka_unit_test(events_in_turn),
+        cmocka_unit_test(newer_data),
+        cmocka_unit_test(newer_data_from_the_first_line),
+        cmocka_unit_test(newer_data_without_the_line),
         cmocka_unit_test(odd_stacks),
         cmocka_unit_test(source_with_weights),
     };
