@@ -82,7 +82,6 @@ static bool make_words(const struct record_first *f, bool wall, const char *outp
 {
     bool full = false;
     push(ret, &full, "record");
-    push(ret, &full, "-z");
     push_option(ret, &full, "-o", output);
     push_option(ret, &full, "-p", f->pids);
     push_option(ret, &full, "-e", f->events);

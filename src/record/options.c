@@ -209,7 +209,9 @@ static int take_zstd(void *target, const struct option_value *v, struct error *e
         return -1;
     if (level > ZSTD_MAX)
         return option_error(v, err, "expects a level from 0 to %d, not `%.60s'", ZSTD_MAX, v->text);
-    ((struct record_options *)target)->zstd_level = (int)level;
+    struct record_options *o = target;
+    o->zstd_level = (int)level;
+    o->zstd_given = true;
     return 0;
 }
 
@@ -348,8 +350,10 @@ static const struct option_row whom_rows[] = {
 static const struct option_row where_rows[] = {
     {ROW_STRING('o', "output", "FILE", struct record_options, output,
                 "Write the recording to FILE, or to a pipe with - (perf.data).")},
-    {ROW_CALL('z', "compression-level", "LEVEL", take_zstd,
-              "Compress with zstd, at level 1 unless LEVEL is given."),
+    {ROW_CALL(
+         'z', "compression-level", "LEVEL", take_zstd,
+         "Compress with zstd at this level (1; 0: not at all; a pipe is compressed only with this "
+         "option)."),
      .place = VALUE_ATTACHED},
     {ROW_CALL('m', "mmap-pages", "SIZE", take_ring_size,
               "Give the ring of each cpu SIZE pages, or bytes as 16M (by the rate).")},
@@ -486,6 +490,8 @@ int record_options_parse(int argc, char **argv, struct record_options *ret,
         return 0;
     if (parsed->first < argc)
         ret->command = argv + parsed->first;
+    if (!ret->zstd_given && (!ret->output || strcmp(ret->output, "-") != 0))
+        ret->zstd_level = DEFAULT_ZSTD; /* who reads a pipe at once gains nothing */
     return check(ret, err);
 }
 

@@ -33,6 +33,7 @@ struct record_options {
     bool use_clockid;
     int clockid;
     int zstd_level; /* 0: no compression */
+    bool zstd_given;
     const char *output;
     uint64_t ring_bytes; /* size of each cpu's ring, a power of two of pages; 0: automatic */
     uint64_t delay_ms;

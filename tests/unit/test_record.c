@@ -92,6 +92,15 @@ static void test_values(void **state)
     assert_true(o.no_inherit && o.quiet && o.no_vm);
     assert_string_equal(o.command[0], "sleep");
     record_options_free(&o);
+    assert_int_equal(PARSE("-a"), 0);
+    assert_int_equal(o.zstd_level, 1); /* files are compressed */
+    record_options_free(&o);
+    assert_int_equal(PARSE("-a", "-o", "-"), 0);
+    assert_int_equal(o.zstd_level, 0);
+    record_options_free(&o);
+    assert_int_equal(PARSE("-a", "-z0"), 0);
+    assert_int_equal(o.zstd_level, 0);
+    record_options_free(&o);
     assert_int_equal(PARSE("-z", "-a", "--call-graph=fp", "--switch-output=2m", "--max-size", "3G"),
                      0);
     assert_int_equal(o.zstd_level, 1);
