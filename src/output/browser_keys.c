@@ -403,6 +403,8 @@ struct key {
 
 static const struct key keys[] = {
     {{0}, "Up Down PgUp PgDn Space Home End", "move", NULL},
+    {{0}, "Mouse", "wheel: move; button: go to a line, expand or collapse it", NULL},
+    {{0}, "/ n N", "in a text: search, next, one before", NULL},
     {{'\r', '\n', SPECIAL(KEY_ENTER), 'm'}, "Enter m", "menu of what can be done here", do_menu},
     {{SPECIAL(KEY_RIGHT)}, "Right", "expand", do_expand},
     {{SPECIAL(KEY_LEFT)}, "Left", "collapse, else leave the last filter", do_collapse},
@@ -558,6 +560,22 @@ int screen_refresh(struct display *s, struct error *err)
     return got > 0 ? browser_renew_data(s->model, &data, err) : got;
 }
 
+/* A press goes to a line; on the cursor's line it expands or collapses. */
+static int take_mouse(struct display *s, struct error *err)
+{
+    int y, first = s->height > 1 ? 1 + s->titles : 0;
+    long by = screen_mouse(s, &y);
+    if (by)
+        browser_move(s->model, by);
+    if (y < first || y >= first + screen_body_height(s))
+        return 0;
+    size_t line = browser_top(s->model) + (size_t)(y - first), at = browser_at(s->model);
+    if (line >= browser_nr_lines(s->model))
+        return 0;
+    browser_move(s->model, (long)line - (long)at);
+    return line == at ? do_plus(s, err) : 0;
+}
+
 int screen_take_key(struct display *s, wint_t key, struct error *err)
 {
     long by = key_moves(key, screen_body_height(s));
@@ -565,7 +583,7 @@ int screen_take_key(struct display *s, wint_t key, struct error *err)
     *s->message = 0;
     if (by)
         browser_move(s->model, by);
-    else if (k && k->act(s, err) < 0)
+    else if (key == SPECIAL(KEY_MOUSE) ? take_mouse(s, err) < 0 : k && k->act(s, err) < 0)
         return -1;
     return browser_is_stale(s->model) ? renew_data(s, err) : 0;
 }

@@ -113,7 +113,7 @@ static void draw_body(struct display *s)
     for (int y = 0; y < height && first + y < s->height; y++) {
         size_t line = top + (size_t)y;
         if (line < nr) {
-            bool here = !s->covered && line == browser_at(s->model);
+            bool here = !s->list && line == browser_at(s->model);
             attr_t attributes = here ? A_REVERSE : colour_of(s, browser_percent(s->model, line));
             browser_put_line(s->model, line, &s->text);
             put_text(s, first + y, s->left, attributes);
@@ -209,20 +209,22 @@ static void list_fit(struct list *l, int height)
 
 static void draw_list(struct display *s, struct list *l)
 {
-    s->covered = true;
     screen_draw(s);
-    s->covered = false;
     int height = list_height(s, l);
     int y = l->over ? (s->height - height - 1) / 2 : 0;
     list_fit(l, height);
     if (s->height > 1) {
         text_printf(&s->text, "%s%s%s", l->over ? "--- " : "", l->title,
-                    l->choose ? " (Enter: take it, Esc: leave)" : " (q, Esc: leave)");
+                    l->choose ? " (Enter: take it, Esc: leave)" : " (q, Esc: leave, /: search)");
+        if (*l->sought)
+            text_printf(&s->text, ", %s: %s", l->missed ? "NOT FOUND" : "n, N: next", l->sought);
         put_text(s, y++, 0, (attr_t)s->curses.COLOR_PAIR(PAIR_HEAD) | A_BOLD);
     }
+    l->y = y;
+    l->height = height;
     for (int i = 0; i < height && y + i < s->height; i++) {
         size_t line = l->top + (size_t)i;
-        bool here = l->choose && line == l->at;
+        bool here = l->choose ? line == l->at : line + 1 == l->found;
         put_columns(s, y + i, 0, line < l->lines.nr ? l->text->at + l->lines.at[line] : "",
                     here ? A_REVERSE : 0);
     }
@@ -266,28 +268,6 @@ bool key_is_enter(wint_t key)
     return key == '\r' || key == '\n' || key == SPECIAL(KEY_ENTER);
 }
 
-long screen_run_list(struct display *s, struct list *l)
-{
-    for (size_t i = 0; i < l->text->size; i += strlen(l->text->at + i) + 1)
-        if (!vec_push(&l->lines, i))
-            break;
-    long chosen = -2;
-    while (chosen == -2) {
-        draw_list(s, l);
-        wint_t key = screen_read_key(s);
-        long by = key_moves(key, list_height(s, l));
-        if (by)
-            list_move(l, by);
-        else if (key_is_enter(key) && l->choose)
-            chosen = l->lines.nr ? (long)l->at : -1;
-        else if (key == 'q' || key == KEY_ESCAPE || key == SPECIAL(KEY_LEFT) ||
-                 key == CONTROL('c') || key_is_enter(key))
-            chosen = -1;
-    }
-    vec_free(&l->lines);
-    return chosen;
-}
-
 /* ---- reading a line of input --------------------------------------------------- */
 
 /* Returns the size in bytes of the last character of `t`. */
@@ -321,7 +301,10 @@ static void put_typed(struct text *t, wint_t key)
 bool screen_ask(struct display *s, const char *question, struct text *answer)
 {
     for (;;) {
-        screen_draw(s);
+        if (s->list)
+            draw_list(s, s->list);
+        else
+            screen_draw(s);
         text_printf(&s->text, "%s: %.*s_", question, (int)answer->size,
                     answer->size ? answer->at : "");
         put_text(s, s->height - 1, 0, A_BOLD);
@@ -340,6 +323,109 @@ bool screen_ask(struct display *s, const char *question, struct text *answer)
     }
     text_char(answer, 0);
     return !answer->failed;
+}
+
+/* ---- acting on a list --------------------------------------------------------------------------
+ */
+
+long screen_mouse(struct display *s, int *y)
+{
+    enum { WHEEL_LINES = 3 };
+    MEVENT e;
+    *y = -1;
+    if (s->curses.getmouse(&e) != OK)
+        return 0;
+    if (e.bstate & BUTTON4_PRESSED)
+        return -WHEEL_LINES;
+    if (e.bstate & BUTTON5_PRESSED)
+        return WHEEL_LINES;
+    if (e.bstate & BUTTON1_PRESSED)
+        *y = e.y;
+    return 0;
+}
+
+/* Go to the next line (step 1) or the one before (step -1) that contains what is sought, whatever
+ * the case of its letters. Behind the last line comes the first. */
+static void list_seek(struct list *l, int step)
+{
+    size_t nr = l->lines.nr;
+    size_t at = l->found ? l->found - 1 : l->choose ? l->at : l->top;
+    l->missed = *l->sought != 0;
+    for (size_t i = 0; i < nr && *l->sought; i++) {
+        if (i || l->found) /* the first line may have it, too */
+            at = (at + (step < 0 ? nr - 1 : 1)) % nr;
+        if (!strcasestr(l->text->at + l->lines.at[at], l->sought))
+            continue;
+        l->missed = false;
+        l->found = at + 1;
+        *(l->choose ? &l->at : &l->top) = at;
+        return;
+    }
+}
+
+static void list_ask(struct display *s, struct list *l)
+{
+    struct text answer = {0};
+    if (screen_ask(s, "Search", &answer)) {
+        snprintf(l->sought, sizeof(l->sought), "%s", answer.at);
+        l->found = 0;
+        list_seek(l, 1);
+    }
+    text_free(&answer);
+}
+
+/* Returns the chosen line; -1: the list is left; -2: neither. */
+static long list_click(struct display *s, struct list *l)
+{
+    int y;
+    long by = screen_mouse(s, &y);
+    if (by)
+        list_move(l, by);
+    if (!l->choose || y < l->y || y >= l->y + l->height)
+        return -2;
+    size_t line = l->top + (size_t)(y - l->y);
+    if (line >= l->lines.nr)
+        return -2;
+    bool again = line == l->at;
+    l->at = line;
+    return again ? (long)line : -2;
+}
+
+/* Act on a key. Returns as list_click() does. */
+static long list_key(struct display *s, struct list *l, wint_t key)
+{
+    long by = key_moves(key, list_height(s, l));
+    if (by)
+        list_move(l, by);
+    else if (key == SPECIAL(KEY_MOUSE))
+        return list_click(s, l);
+    else if (key == '/')
+        list_ask(s, l);
+    else if (key == 'n' || key == 'N')
+        list_seek(l, key == 'n' ? 1 : -1);
+    else if (key_is_enter(key) && l->choose)
+        return l->lines.nr ? (long)l->at : -1;
+    else if (key == 'q' || key == KEY_ESCAPE || key == SPECIAL(KEY_LEFT) || key == CONTROL('c') ||
+             key_is_enter(key))
+        return -1;
+    return -2;
+}
+
+long screen_run_list(struct display *s, struct list *l)
+{
+    for (size_t i = 0; i < l->text->size; i += strlen(l->text->at + i) + 1)
+        if (!vec_push(&l->lines, i))
+            break;
+    struct list *below = s->list;
+    long chosen = -2;
+    s->list = l;
+    while (chosen == -2) {
+        draw_list(s, l);
+        chosen = list_key(s, l, screen_read_key(s));
+    }
+    s->list = below;
+    vec_free(&l->lines);
+    return chosen;
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

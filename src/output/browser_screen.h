@@ -25,7 +25,7 @@ struct display {
     struct browser *model;
     struct curses curses;
     bool utf8, titles, quit;
-    bool covered; /* a list has the cursor */
+    struct list *list; /* the list that covers it and has the cursor; NULL: none */
     int width, height;
     int left; /* number of columns scrolled out on the left */
     struct text text;
@@ -45,6 +45,9 @@ bool key_is_enter(wint_t key);
 /* Returns how many lines a key moves in a list of `height` visible lines; 0: the key does not
  * move. */
 long key_moves(wint_t key, int height);
+/* Returns how many lines a key of the mouse's wheel moves, as key_moves(); 0: it was a press of the
+ * button in line *y of the screen, or nothing (*y is -1). */
+long screen_mouse(struct display *s, int *y);
 /* Ask a question in the last line. `answer` gets the typed text with a NUL. Returns false if the
  * user left the question. */
 bool screen_ask(struct display *s, const char *question, struct text *answer);
@@ -57,7 +60,12 @@ struct list {
     bool over;         /* the list covers only a part of the screen */
     size_t at;         /* the line that is selected at first */
     size_t top;
-    VEC(size_t) lines; /* private: where the lines begin */
+    /* Private. */
+    char sought[64];   /* what / looks for */
+    size_t found;      /* 1 + the line where it was found; 0: none was */
+    bool missed;       /* it is in no line */
+    int y, height;     /* where the lines are on the screen */
+    VEC(size_t) lines; /* where the lines begin */
 };
 /* Show the list until the user leaves it. Returns the chosen line; -1: none. */
 long screen_run_list(struct display *s, struct list *l);

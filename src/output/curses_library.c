@@ -44,6 +44,8 @@ static int take_terminal(struct curses *c, struct error *err)
     c->keypad(c->window, true);
     c->set_escdelay(50);
     c->curs_set(0);
+    c->mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+    c->mouseinterval(0); /* a press is told at once: nobody waits for a double click */
     c->start_color();
     c->use_default_colors();
     return 0;

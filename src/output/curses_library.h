@@ -34,6 +34,9 @@
     X(wrefresh)             \
     X(wget_wch)             \
     X(wtimeout)             \
+    X(mousemask)            \
+    X(mouseinterval)        \
+    X(getmouse)             \
     X(getmaxx)              \
     X(getmaxy)
 
