@@ -616,6 +616,22 @@ static void say_empty(const struct replay *r, const struct replay_stats *st)
                   : "its events did not happen in that time");
 }
 
+/* Files with a Lua, say, whose functions nobody can name. */
+static void say_runtimes(struct dsos *all)
+{
+    struct text line = {0};
+    for (size_t i = 0; i < dsos_count(all); i++) {
+        const char *problem = dso_runtime_problem(dsos_at(all, i));
+        if (!problem)
+            continue;
+        line.size = 0;
+        text_clean(&line, problem);
+        fprintf(stderr, "ljperf: %.*s (its functions have no names)\n", (int)line.size,
+                line.size ? line.at : "");
+    }
+    text_free(&line);
+}
+
 void common_summary(const struct common *c, struct replay *r)
 {
     const struct replay_stats *st = replay_stats(r);
@@ -641,6 +657,7 @@ void common_summary(const struct common *c, struct replay *r)
         say_copies(replay_perfdata(r), st);
         say_readings(st);
         say_untold(st);
+        say_runtimes(replay_dsos(r));
         say_stacks(c, st, perfdata_path(replay_perfdata(r)));
     }
 }

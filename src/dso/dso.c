@@ -269,6 +269,11 @@ const char *dso_problem(const struct dso *dso)
     return atomic_load(&dso_entry(dso)->problem);
 }
 
+const char *dso_runtime_problem(const struct dso *dso)
+{
+    return atomic_load(&dso_entry(dso)->runtime_problem);
+}
+
 void dso_set_reference(struct dso *dso, const char *symbol, uint64_t address)
 {
     struct dso_entry *d = dso_entry(dso);
@@ -488,8 +493,11 @@ static void find_runtimes(struct dso_entry *d, struct cfi *cfi)
         struct error err = {0};
         void *layout = NULL;
         int found = rt->discover(&image, &layout, &err);
-        if (found < 0 || (found > 0 && cfi_add_runtime(cfi, rt, layout, &err) < 0))
-            dso_set_problem(d, "%s", err.text);
+        if (found >= 0 && (found == 0 || cfi_add_runtime(cfi, rt, layout, &err) == 0))
+            continue;
+        dso_set_problem(d, "%s", err.text);
+        if (err.kind != ERROR_NO_MEMORY)
+            atomic_store(&d->runtime_problem, intern_string(d->all->strings, err.text));
     }
 }
 

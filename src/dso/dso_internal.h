@@ -29,7 +29,7 @@ struct dso_entry {
     pthread_mutex_t lock; /* held while loading; recursive: a debug image needs the image */
     struct once_value image, debug, alt, dwp, cfi, functions, kallsyms;
     struct elf_image *mini; /* owned; the debug image when nothing better is found */
-    _Atomic(const char *) problem;
+    _Atomic(const char *) problem, runtime_problem;
     _Atomic(const char *) live_path; /* see dso_add_path(); NULL: none */
     _Atomic(uint64_t) inode;         /* of the recorded file; 0: not known */
     const char *reference_symbol;
