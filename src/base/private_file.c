@@ -8,6 +8,8 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,6 +34,18 @@ static bool number_of(const char *variable, unsigned *ret)
 static bool caller_of_sudo(uid_t *user, gid_t *group)
 {
     return geteuid() == 0 && number_of("SUDO_UID", user) && number_of("SUDO_GID", group);
+}
+
+bool has_callers_rights_only(void)
+{
+    const char *doas = getenv("DOAS_USER");
+    unsigned user;
+    if (getauxval(AT_SECURE) || geteuid() != getuid() || getegid() != getgid())
+        return false;
+    if (geteuid() != 0)
+        return true;
+    return !((number_of("SUDO_UID", &user) && user != 0) ||
+             (number_of("PKEXEC_UID", &user) && user != 0) || (doas && strcmp(doas, "root") != 0));
 }
 
 static bool is_callers(uid_t owner)

@@ -4,6 +4,7 @@
 #ifndef BASE_PRIVATE_FILE_H
 #define BASE_PRIVATE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -22,6 +23,10 @@ FILE *callers_file_create(const char *path);
  * the user who called it. For root itself everybody must be allowed to read it. To be used for what
  * is given to others, where the path comes from elsewhere. Returns as other_file_open(). */
 int callers_file_open(const char *path);
+
+/* Whether the program has no more rights than the user who called it: it was started neither by
+ * sudo and its like nor as a set-user-id program. */
+bool has_callers_rights_only(void);
 
 /* Write all bytes. Returns -1 with errno set if that fails. */
 int file_write_all(int fd, const void *bytes, size_t size);

@@ -122,8 +122,9 @@ int cmd_annotate(int argc, char **argv)
         error_set(&err, ERROR_FORMAT, "a function and --trace cannot be given together");
         status = command_line_error(&annotate_command_line, NULL, &err);
     }
-    if (status < 0)
+    if (status < 0) {
+        common_page(&c);
         status = run(&c, &ac, &err) < 0 ? command_error("annotate", &err, EXIT_BAD_INPUT) : 0;
-    common_free(&c);
-    return status;
+    }
+    return common_end(&c, status);
 }

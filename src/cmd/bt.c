@@ -192,9 +192,9 @@ int cmd_bt(int argc, char **argv)
         error_set(&err, ERROR_FORMAT, "no process or core is named: give its PID or FILE");
         status = command_line_error(&bt_command_line, NULL, &err);
     } else if (status < 0) {
+        common_page(&c);
         bool failed = run(&c, &b, &err) < 0;
         status = failed ? command_error("bt", &err, EXIT_BAD_INPUT) : 0;
     }
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

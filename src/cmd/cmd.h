@@ -53,7 +53,7 @@ struct command {
 extern const struct command commands[];
 /* Options of ljperf itself, which precede the command; stored in a struct main_options. */
 struct main_options {
-    bool version;
+    bool version, no_pager;
 };
 extern const struct option_set main_command_line;
 

@@ -47,13 +47,15 @@ const struct command commands[] = {
 
 static const struct option_row main_rows[] = {
     {ROW_FLAG('v', "version", struct main_options, version, "Print the version of ljperf.")},
+    {ROW_FLAG(0, "no-pager", struct main_options, no_pager,
+              "Do not show text on a terminal through a pager.")},
     {ROW_HELP},
     {0},
 };
 
 const struct option_set main_command_line = {
     .name = "ljperf",
-    .usage = "[--version] [--help] COMMAND [options]",
+    .usage = "[--version] [--help] [--no-pager] COMMAND [options]",
     .about =
         "ljperf turns the samples of a perf.data into whole, true stacks. As perf-lj it is also a\n"
         "command of perf: perf lj COMMAND [options].\n",

@@ -28,6 +28,8 @@ static void show_progress(void *context, uint64_t done, uint64_t total)
     int percent = total ? (int)(done * 100 / total) : 0;
     if (!total || percent == c->progress_percent)
         return;
+    if (!isatty(STDERR_FILENO)) /* any more: the text has begun */
+        return;
     c->progress_percent = percent;
     c->progress_shown = true;
     char bar[41];
@@ -39,7 +41,7 @@ static void show_progress(void *context, uint64_t done, uint64_t total)
 
 static void end_progress(const struct common *c)
 {
-    if (c->progress_shown)
+    if (c->progress_shown && isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
 }
 
@@ -70,8 +72,15 @@ void common_free(struct common *c)
     record_first_free(&c->first);
 }
 
+void common_page(struct common *c)
+{
+    if (!c->terminal)
+        c->terminal = terminal_open(&c->text);
+}
+
 int common_end(struct common *c, int status)
 {
+    status = terminal_close(c->terminal, status);
     common_free(c);
     return record_first_status(&c->first, status);
 }
@@ -267,6 +276,16 @@ static int take_cpus(void *target, const struct option_value *v, struct error *e
     return take_numbers(v, true, &((struct common *)target)->replay.cpus, err);
 }
 
+static int take_color(void *target, const struct option_value *v, struct error *err)
+{
+    return terminal_take_color(&((struct common *)target)->text.color, v, err);
+}
+
+static const char *color_words(void)
+{
+    return "auto,always,never";
+}
+
 const struct option_row common_rows[] = {
     {ROW_STRING('i', "input", "FILE", struct common, replay.input,
                 "Read this recording: a file, a directory, or - for standard input (perf.data).")},
@@ -318,6 +337,17 @@ const struct option_row common_rows[] = {
               "Also use files whose owner or build id does not match.")},
     {ROW_NUMBER(0, "threads", "N", struct common, replay.threads, 1, UINT32_MAX,
                 "Work with N threads (as many as there are processors).")},
+    {ROW_CALL(0, "color", "WHEN", take_color,
+              "Color text auto (on a terminal, unless NO_COLOR is set; the default), always or "
+              "never."),
+     .place = VALUE_MAY_FOLLOW, .word_list = color_words},
+    {ROW_CALL(0, "stdio-color", "WHEN", take_color, "The same as --color, as perf spells it."),
+     .place = VALUE_MAY_FOLLOW, .word_list = color_words, .hidden = true},
+    {ROW_FLAG(0, "no-pager", struct common, text.no_pager,
+              "Do not show text on a terminal through a pager.")},
+    {ROW_CLEAR(0, "pager", struct common, text.no_pager,
+               "Show text on a terminal through $LJPERF_PAGER, else $PAGER, else less. This is the "
+               "default.")},
     {ROW_FLAG(0, "quiet", struct common, quiet, "Print no summary on standard error.")},
     {ROW_FLAG('v', "verbose", struct common, verbose, "Print more messages.")},
     {ROW_HELP},

@@ -7,6 +7,7 @@
 #include "cmd/cmd.h"
 #include "cmd/command_line.h"
 #include "cmd/record_first.h"
+#include "cmd/terminal.h"
 #include "cmd/unpack.h"
 #include "base/text.h"
 #include "replay/replay.h"
@@ -25,14 +26,20 @@ struct common {
     const char *named;         /* the recording as the user named it, if that is not what is read */
     bool verbose, quiet;
     bool silent; /* nothing is said of a run */
+    struct terminal_options text;
+    struct terminal *terminal; /* NULL: standard output is as it was at the start */
     bool progress_shown;
     int progress_percent;
 };
 
 void common_init(struct common *c);
 void common_free(struct common *c);
-/* The same at the end of a command that may record first. Returns the status to exit with: `status`
- * if it is not 0, else as the recorded command has ended. */
+/* From now on, what is printed on standard output is shown as text is (terminal.h). For commands
+ * that print text, when they are about to read. The command ends by common_end(). */
+void common_page(struct common *c);
+/* The same as common_free() at the end of a command that prints text, or that may record first.
+ * Returns the status to exit with: `status` if it is not 0, else as the recorded command has ended.
+ */
 int common_end(struct common *c, int status);
 /* Print "ljperf NAME: text" on stderr; returns `status`. */
 int command_error(const char *name, const struct error *err, int status);

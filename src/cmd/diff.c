@@ -458,8 +458,10 @@ int cmd_diff(int argc, char **argv)
     int status = common_parse(&c, &diff_command_line, &dc, argc, argv);
     if (status < 0)
         status = check(&c, &dc);
-    if (status < 0)
+    if (status < 0) {
+        common_page(&c);
         status = run(&c, &dc);
+    }
     vec_foreach (gate, &dc.diff.gates)
         diff_gate_free(gate);
     vec_free(&dc.diff.gates);
@@ -467,6 +469,5 @@ int cmd_diff(int argc, char **argv)
     vec_free(&dc.base);
     vec_free(&dc.arguments);
     free(dc.config_text);
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

@@ -75,11 +75,12 @@ int cmd_doctor(int argc, char **argv)
     c.replay.symbols.inlines = false;
     struct doctor_command dc = {0};
     int status = common_parse(&c, &doctor_command_line, &dc, argc, argv);
+    if (status < 0)
+        common_page(&c);
     if (status < 0 && dc.vm)
         status = examine_vm(&c, dc.vm, &out, &err);
     else if (status < 0)
         status = c.replay.input ? examine_file(&c, &out, &err) : examine_machine(&out, &err);
     text_free(&out);
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

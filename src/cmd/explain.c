@@ -133,8 +133,8 @@ int cmd_explain(int argc, char **argv)
     if (status < 0) {
         o.filters = &c.replay;
         o.show_inlined = c.replay.symbols.inlines;
+        common_page(&c);
         status = run(&c, &o, &err) < 0 ? command_error("explain", &err, EXIT_BAD_INPUT) : 0;
     }
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

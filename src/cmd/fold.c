@@ -91,7 +91,9 @@ int cmd_fold(int argc, char **argv)
     int status = common_parse(&c, &fold_command_line, &fc, argc, argv);
     if (status < 0)
         status = common_record_first(&c, &fold_command_line, fc.output);
-    if (status < 0)
+    if (status < 0) {
+        common_page(&c);
         status = run(&c, &fc, &err) < 0 ? command_error("fold", &err, EXIT_BAD_INPUT) : 0;
+    }
     return common_end(&c, status);
 }

@@ -221,9 +221,9 @@ int cmd_heap(int argc, char **argv)
         error_set(&err, ERROR_FORMAT, "no process or core is named: give its PID or FILE");
         status = command_line_error(&heap_command_line, NULL, &err);
     } else if (status < 0) {
+        common_page(&c);
         bool failed = run(&c, &h, &err) < 0;
         status = failed ? command_error("heap", &err, EXIT_BAD_INPUT) : 0;
     }
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Print the help of ljperf itself, with the list of commands, on stdout or stderr. */
@@ -67,6 +68,8 @@ int main(int argc, char **argv)
         return print_help(stdout);
     if (options.version)
         return print_version();
+    if (options.no_pager) /* as perf and git tell it to whatever they start */
+        setenv("LJPERF_PAGER", "cat", 1);
     if (parsed.first < argc)
         return run_command(argc - parsed.first, argv + parsed.first);
     print_help(stderr);

@@ -376,6 +376,7 @@ static int browse(struct common *c, struct report_command *rc, struct error *err
     int failed = open_browser(&b, rc, err);
     if (failed && err->kind == ERROR_UNSUPPORTED && b.stacks && !rc->tui) {
         *err = (struct error){0};
+        common_page(c);
         failed = print_stacks(rc, b.replay, b.stacks, err);
     }
     browsing_end(&b);
@@ -395,6 +396,7 @@ static int run(struct common *c, struct report_command *rc, struct error *err)
     int failed = 0;
     if (wants_browser(rc))
         return browse(c, rc, err);
+    common_page(c);
     if (replay_create(&c->replay, &r, err) < 0)
         return -1;
     failed = rc->header_only ? print_header(rc, r, err) : print(c, rc, r, err);

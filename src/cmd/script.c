@@ -103,9 +103,9 @@ int cmd_script(int argc, char **argv)
         sc.header |= sc.header_only;
         sc.script.show_inlined = c.replay.symbols.inlines;
         c.replay.symbols.lines = (sc.script.fields | sc.script.add) & FIELD_SRCLINE;
+        common_page(&c);
         status = run(&c, &sc, &err) < 0 ? command_error("script", &err, EXIT_BAD_INPUT) : 0;
     }
     vec_free(&sc.script.symbols);
-    common_free(&c);
-    return status;
+    return common_end(&c, status);
 }

@@ -104,7 +104,9 @@ int cmd_traces(int argc, char **argv)
     int status = common_parse(&c, &traces_command_line, &tc, argc, argv);
     if (status < 0)
         status = common_record_first(&c, &traces_command_line, NULL);
-    if (status < 0)
+    if (status < 0) {
+        common_page(&c);
         status = run(&c, &tc, &err) < 0 ? command_error("traces", &err, EXIT_BAD_INPUT) : 0;
+    }
     return common_end(&c, status);
 }
