@@ -6,6 +6,7 @@
 #include "output/report.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,42 +129,91 @@ static int take_callees(void *target, const struct option_value *v, struct error
     return focus(target, v->text, false, err);
 }
 
-/* Returns false for an unknown word. */
-static bool graph_word(struct report_command *c, const char *word)
-{
-    struct report_options *o = &c->report;
-    double least;
-    if (strcmp(word, "graph") == 0)
-        o->graph = GRAPH_ABSOLUTE;
-    else if (strcmp(word, "fractal") == 0)
-        o->graph = GRAPH_FRACTAL;
-    else if (strcmp(word, "none") == 0 || strcmp(word, "no") == 0)
-        o->graph = GRAPH_NONE;
-    else if (strcmp(word, "caller") == 0)
-        c->callers_first = CHOICE_YES;
-    else if (strcmp(word, "callee") == 0)
-        c->callers_first = CHOICE_NO;
-    else if (common_percent(word, &least))
-        o->graph_percent = least;
-    else
-        return strcmp(word, "function") == 0 || strcmp(word, "percent") == 0;
-    return true;
-}
+/* A word of -g that stands for itself. */
+static const struct {
+    const char *word;
+    enum { OF_GRAPH, OF_ORDER, OF_VALUE, OF_DEFAULT, OF_NOTHING } of;
+    unsigned value;
+} graph_choices[] = {
+    {"graph", OF_GRAPH, GRAPH_ABSOLUTE},  {"flat", OF_GRAPH, GRAPH_FLAT},
+    {"fractal", OF_GRAPH, GRAPH_FRACTAL}, {"folded", OF_GRAPH, GRAPH_FOLDED},
+    {"none", OF_GRAPH, GRAPH_NONE},       {"no", OF_GRAPH, GRAPH_NONE},
+    {"caller", OF_ORDER, CHOICE_YES},     {"callee", OF_ORDER, CHOICE_NO},
+    {"percent", OF_VALUE, VALUE_PERCENT}, {"period", OF_VALUE, VALUE_PERIOD},
+    {"count", OF_VALUE, VALUE_COUNT},     {"function", OF_DEFAULT, 0},
+    {"address", OF_NOTHING, 0},           {"branch", OF_NOTHING, 0},
+};
 
 static const char *graph_words(void)
 {
-    return "graph,fractal,none,caller,callee,function,percent";
+    return "graph,flat,fractal,folded,none,caller,callee,function,percent,period,count";
+}
+
+static int take_graph_choice(struct report_command *c, size_t i, const struct option_value *v,
+                             struct error *err)
+{
+    struct report_options *o = &c->report;
+    switch (graph_choices[i].of) {
+    case OF_GRAPH:
+        o->graph = (enum report_graph)graph_choices[i].value;
+        return 0;
+    case OF_ORDER:
+        c->callers_first = (enum choice)graph_choices[i].value;
+        return 0;
+    case OF_VALUE:
+        o->graph_value = (enum report_value)graph_choices[i].value;
+        return 0;
+    case OF_DEFAULT:
+        return 0;
+    default:
+        return option_error(v, err,
+                            "does not know `%s': call trees are of functions here; ljperf script "
+                            "prints addresses, and -F +brstack branches",
+                            graph_choices[i].word);
+    }
+}
+
+/* As in perf, the first number is the least percentage, and the second is how many branches of a
+ * place are drawn at most. */
+static bool take_graph_number(struct report_options *o, const char *word, unsigned *numbers)
+{
+    char *end;
+    double least;
+    if (*numbers == 0 && common_percent(word, &least)) {
+        o->graph_percent = least;
+    } else if (*numbers == 1 && *word >= '0' && *word <= '9') {
+        unsigned long most = strtoul(word, &end, 10);
+        if (*end)
+            return false;
+        o->graph_limit = most < UINT_MAX ? (unsigned)most : UINT_MAX;
+    } else {
+        return false;
+    }
+    ++*numbers;
+    return true;
+}
+
+static int take_graph_word(struct report_command *c, const char *word, unsigned *numbers,
+                           const struct option_value *v, struct error *err)
+{
+    for (size_t i = 0; i < sizeof(graph_choices) / sizeof(*graph_choices); i++)
+        if (strcmp(word, graph_choices[i].word) == 0)
+            return take_graph_choice(c, i, v, err);
+    if (take_graph_number(&c->report, word, numbers))
+        return 0;
+    return option_error(v, err, "expects %s, a percentage and a number of branches, not `%.60s'",
+                        graph_words(), word);
 }
 
 static int take_graph(void *target, const struct option_value *v, struct error *err)
 {
     struct report_command *c = target;
     char *rest = v->text;
+    unsigned numbers = 0;
     c->report.graph = GRAPH_ABSOLUTE;
     for (char *word; (word = strsep(&rest, ","));)
-        if (*word && !graph_word(c, word))
-            return option_error(v, err, "expects %s or a percentage, not `%.60s'", graph_words(),
-                                word);
+        if (*word && take_graph_word(c, word, &numbers, v, err) < 0)
+            return -1;
     return 0;
 }
 
@@ -227,8 +277,10 @@ static const struct option_row rows[] = {
                 "Count only a function's own samples.")},
     {ROW_CALL(
          'g', "call-graph", "WORDS", take_graph,
-         "Draw call trees: graph, fractal or none; caller or callee; the least percentage that "
-         "is drawn (graph,0.5,caller with --children, else callee)."),
+         "Draw call trees: graph, fractal, flat (each stack), folded (in a line) or none; the "
+         "least "
+         "percentage and the most branches of a place that are drawn; caller or callee; function; "
+         "percent, period or count (graph,0.5,caller with --children, else callee)."),
      .place = VALUE_MAY_FOLLOW, .list = true, .word_list = graph_words},
     {ROW_CHOICE('G', "inverted", struct report_command, callers_first, CHOICE_YES,
                 "Draw callers first. The same as -g caller.")},

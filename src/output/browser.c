@@ -131,8 +131,8 @@ int browser_choose_rows(struct browser *b, struct error *err)
 {
     if (b->has_section)
         report_section_deinit(&b->section);
-    b->has_section =
-        report_section_init(&b->section, b->report, b->event, &b->data.events[b->event], err) == 0;
+    b->has_section = report_section_init(&b->section, b->report, b->report, b->event,
+                                         &b->data.events[b->event], err) == 0;
     set_name_width(b);
     return b->has_section ? make_lines(b, err) : -1;
 }

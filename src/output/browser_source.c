@@ -202,7 +202,7 @@ int browser_put_source(const struct browser *b, const char *symfs, struct text *
     struct report *r;
     if (report_create(b->data.stacks, &o, &r, err) < 0)
         return -1;
-    int failed = report_section_init(&w.section, r, b->event, &b->data.events[b->event], err);
+    int failed = report_section_init(&w.section, r, r, b->event, &b->data.events[b->event], err);
     if (!failed) {
         if (w.section.rows.nr)
             qsort_r(w.section.rows.at, w.section.rows.nr, sizeof(*w.section.rows.at), by_place, r);

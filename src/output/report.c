@@ -92,7 +92,7 @@ static bool sort_rows(struct report_section *s)
 static int choose_rows(struct report_section *s, struct error *err)
 {
     struct report *r = s->report;
-    uint64_t passed = 0;
+    uint64_t passed = 0, passed_samples = 0;
     for (uint32_t i = 0; i < r->rows.nr; i++) {
         const struct report_row *row = &r->rows.at[i];
         if (report_row_event(r, row) != s->index)
@@ -102,10 +102,12 @@ static int choose_rows(struct report_section *s, struct error *err)
         if (!row_passes(r, row))
             continue;
         passed += row->self;
+        passed_samples += row->samples;
         if (report_row_weight(r, row) && !vec_push(&s->rows, i))
             return error_no_memory(err);
     }
     s->total = r->options->relative ? passed : s->period;
+    s->trees_total = s->trees == r ? s->total : r->options->relative ? passed_samples : s->samples;
     drop_small(s);
     return sort_rows(s) ? 0 : error_no_memory(err);
 }
@@ -336,10 +338,10 @@ void report_put_row(struct report_section *s, uint32_t index, struct text *t)
     }
 }
 
-int report_section_init(struct report_section *s, struct report *r, uint16_t event,
-                        const struct report_event *about, struct error *err)
+int report_section_init(struct report_section *s, struct report *r, const struct report *trees,
+                        uint16_t event, const struct report_event *about, struct error *err)
 {
-    *s = (struct report_section){.report = r, .event = about, .index = event};
+    *s = (struct report_section){.report = r, .trees = trees, .event = about, .index = event};
     if (choose_rows(s, err) < 0) {
         report_section_deinit(s);
         return -1;
@@ -373,16 +375,51 @@ struct rows_worker {
     bool failed;
 };
 
-static int put_block(struct report_section *s, struct chains *chains, size_t block, struct text *t,
-                     struct error *err)
+/* What draws the rows' trees; of the two, the one that the options ask for. */
+struct tree_printer {
+    struct chains *chains;
+    struct stack_lists *stacks;
+    bool none;
+};
+
+static int tree_printer_init(struct tree_printer *p, const struct report_section *s,
+                             struct error *err)
 {
-    bool trees = s->report->options->graph != GRAPH_NONE && s->event->callchain;
+    enum report_graph graph = s->report->options->graph;
+    *p = (struct tree_printer){.none = graph == GRAPH_NONE || !s->event->callchain};
+    if (p->none)
+        return 0;
+    if (graph == GRAPH_FLAT || graph == GRAPH_FOLDED)
+        p->stacks = stack_lists_create(s->trees);
+    else
+        p->chains = chains_create(s->trees);
+    return p->stacks || p->chains ? 0 : error_no_memory(err);
+}
+
+static void tree_printer_deinit(struct tree_printer *p)
+{
+    chains_free(p->chains);
+    stack_lists_free(p->stacks);
+}
+
+static int put_tree(struct tree_printer *p, const struct report_section *s, uint32_t row,
+                    struct text *t, struct error *err)
+{
+    if (p->none)
+        return 0;
+    return p->chains ? chains_print(p->chains, row, s->trees_total, t, err)
+                     : stack_lists_print(p->stacks, row, s->trees_total, t, err);
+}
+
+static int put_block(struct report_section *s, struct tree_printer *trees, size_t block,
+                     struct text *t, struct error *err)
+{
     size_t end = (block + 1) * BLOCK_ROWS < s->rows.nr ? (block + 1) * BLOCK_ROWS : s->rows.nr;
     for (size_t i = block * BLOCK_ROWS; i < end; i++) {
         fetch_ahead(s, i);
         report_put_row(s, s->rows.at[i], t);
         text_char(t, '\n');
-        if (trees && chains_print(chains, s->rows.at[i], s->total, t, err) < 0)
+        if (put_tree(trees, s, s->rows.at[i], t, err) < 0)
             return -1;
     }
     return t->failed || s->cell.failed ? error_no_memory(err) : 0;
@@ -394,15 +431,14 @@ static void rows_main(void *worker, struct processor *p)
     struct rows_worker *w = worker;
     struct rows_page *page = w->page;
     struct report_section own = *page->section; /* a copy, except for the cell */
-    struct chains *chains = chains_create(own.report);
+    struct tree_printer trees;
     size_t block;
     own.cell = (struct text){0};
-    if (!chains)
-        w->failed = error_no_memory(&w->error) < 0;
+    w->failed = tree_printer_init(&trees, &own, &w->error) < 0;
     while (!w->failed && (block = atomic_fetch_add(&page->next, 1)) < page->nr_blocks)
-        w->failed = put_block(&own, chains, block, &page->blocks[block], &w->error) < 0;
+        w->failed = put_block(&own, &trees, block, &page->blocks[block], &w->error) < 0;
     w->last_width = own.widths[last_key(own.report->options)];
-    chains_free(chains);
+    tree_printer_deinit(&trees);
     text_free(&own.cell);
 }
 
@@ -469,23 +505,37 @@ static void put_preamble(const struct report_options *o, uint64_t lost, struct t
     text_printf(t, "#\n# Total Lost Samples: %" PRIu64 "\n#\n", lost);
 }
 
+static int put_sections(struct report *r, const struct report *trees,
+                        const struct report_event *events, size_t nr_events, struct text *out,
+                        struct error *err)
+{
+    int failed = 0;
+    for (size_t i = 0; i < nr_events && !failed; i++) {
+        struct report_section s;
+        if (report_section_init(&s, r, trees, (uint16_t)i, &events[i], err) < 0)
+            return -1;
+        failed = put_section(&s, out, err);
+        report_section_deinit(&s);
+    }
+    return failed;
+}
+
 int report_print(const struct stacks *stacks, const struct report_options *options,
                  const struct report_event *events, size_t nr_events, uint64_t lost,
                  struct text *out, struct error *err)
 {
-    struct report *r;
+    struct report_options of_samples = *options;
+    struct report *r, *trees = NULL;
+    of_samples.by_samples = true;
     if (report_create(stacks, options, &r, err) < 0)
         return -1;
     int failed = 0;
+    if (options->graph_value == VALUE_COUNT)
+        failed = report_create(stacks, &of_samples, &trees, err);
     put_preamble(options, lost, out);
-    for (size_t i = 0; i < nr_events && !failed; i++) {
-        struct report_section s;
-        failed = report_section_init(&s, r, (uint16_t)i, &events[i], err);
-        if (failed)
-            break;
-        failed = put_section(&s, out, err);
-        report_section_deinit(&s);
-    }
+    if (!failed)
+        failed = put_sections(r, trees ? trees : r, events, nr_events, out, err);
+    report_free(trees);
     report_free(r);
     return failed ? -1 : out->failed ? error_no_memory(err) : 0;
 }

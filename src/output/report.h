@@ -5,7 +5,7 @@
  *
  * report_groups.c keeps apart what is specific to a sample (its VM's state, its trace).
  * report_rows.c adds up the rows. report_keys.c defines their keys. report_chain.c draws a row's
- * call tree. report.c lays out the page.
+ * call tree, report_stacks.c lists its stacks. report.c lays out the page.
  */
 #ifndef OUTPUT_REPORT_H
 #define OUTPUT_REPORT_H
@@ -44,6 +44,15 @@ enum report_graph {
     GRAPH_NONE,
     GRAPH_ABSOLUTE, /* perf's "graph": percentages of the whole */
     GRAPH_FRACTAL,  /* percentages of the caller (or callee) */
+    GRAPH_FLAT,     /* no tree: each stack with its lines below each other */
+    GRAPH_FOLDED,   /* each stack in one line */
+};
+
+/* What stands before the branches of a tree. */
+enum report_value {
+    VALUE_PERCENT,
+    VALUE_PERIOD,
+    VALUE_COUNT, /* samples: the tree is one of samples, whatever their periods */
 };
 
 struct report_options {
@@ -58,6 +67,9 @@ struct report_options {
     enum report_graph graph;
     bool callers_first;   /* trees grow from callers to callees */
     double graph_percent; /* smaller branches are not drawn, percent */
+    unsigned graph_limit; /* so many branches of each place, or stacks, are drawn; 0: all */
+    enum report_value graph_value;
+    bool by_samples;      /* weigh by samples, not by periods */
     double percent_limit; /* smaller rows are not printed, percent */
     bool show_samples;    /* show these columns */
     bool show_period;

@@ -246,12 +246,13 @@ static void put_name(struct chains *c, const struct chain_branch *b)
     text_char(c->out, '\n');
 }
 
-static void put_percent(struct chains *c, unsigned margin, unsigned level, double percent)
+static void put_value(struct chains *c, unsigned margin, unsigned level, uint64_t weight,
+                      uint64_t whole)
 {
     put_levels(c, margin, level - 1);
     text_string(c->out, c->pipe[level - 1] ? "|--" : " --");
-    text_hundredths(c->out, percent, 0);
-    text_string(c->out, "%--");
+    report_put_value(c->out, c->report->options, weight, whole);
+    text_string(c->out, "--");
 }
 
 /* If all of a branch continues in one branch, replace *b by that one and return true. Otherwise the
@@ -289,8 +290,8 @@ static int by_weight(const void *a, const void *b, void *context)
 static double least_drawn(const struct chains *c, uint64_t whole)
 {
     const struct report_options *o = c->report->options;
-    double part = o->graph_percent / 100;
-    return o->graph == GRAPH_FRACTAL ? ceil((double)whole * part) : floor((double)c->total * part);
+    return o->graph == GRAPH_FRACTAL ? ceil((double)whole * o->graph_percent / 100)
+                                     : report_least_drawn(o, c->total);
 }
 
 /* Drop the branches from `first` on that are too small to draw, then sort the others. Most are too
@@ -319,7 +320,7 @@ static void draw_branch(struct chains *c, struct chain_branch b, uint64_t whole,
 {
     size_t first_item = c->items.nr;
     size_t first = c->branches.nr;
-    put_percent(c, margin, level, 100.0 * (double)b.weight / (double)whole);
+    put_value(c, margin, level, b.weight, whole);
     put_name(c, &b);
     bool more = follow(c, &b);
     for (unsigned run = 1; more && run < RUN_MAX; run++) {
@@ -345,7 +346,10 @@ static void draw_branch(struct chains *c, struct chain_branch b, uint64_t whole,
 static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsigned margin,
                           unsigned level)
 {
+    const unsigned limit = c->report->options->graph_limit;
     size_t end = c->branches.nr;
+    if (limit && end - first > limit)
+        end = first + limit;
     bool fractal = c->report->options->graph == GRAPH_FRACTAL;
     uint64_t left = whole;
     for (size_t i = first; i < end && !c->failed; i++) {
@@ -359,7 +363,7 @@ static void draw_branches(struct chains *c, size_t first, uint64_t whole, unsign
     }
     if (fractal && left && left != whole) {
         c->pipe[level - 1] = false;
-        put_percent(c, margin, level, 100.0 * (double)left / (double)whole);
+        put_value(c, margin, level, left, whole);
         text_string(c->out, "[...]\n");
     }
 }
@@ -373,6 +377,17 @@ static bool repeats_row(const struct chains *c, const struct report_row *row,
            c->report->chain_class[row->function] == b->chain_class;
 }
 
+static void put_of_trunk(struct chains *c, const struct chain_branch *b, bool first)
+{
+    put_margin(c, 0);
+    text_string(c->out, first ? "|\n" : "   ");
+    if (first) {
+        put_margin(c, 0);
+        text_string(c->out, "---");
+    }
+    put_name(c, b);
+}
+
 /* A single branch with all of the row's weight needs no percentage; its names stand in one column.
  * Returns how many columns the following branches move to the right. */
 static unsigned draw_trunk(struct chains *c, const struct report_row *row, uint64_t row_weight)
@@ -382,16 +397,12 @@ static unsigned draw_trunk(struct chains *c, const struct report_row *row, uint6
     struct chain_branch b = c->branches.at[0];
     unsigned margin = 0;
     c->branches.nr = 0;
+    const unsigned limit = c->report->options->graph_limit;
     bool more = !repeats_row(c, row, &b) || follow(c, &b);
     for (unsigned run = 0; more && run < RUN_MAX; run++) {
-        put_margin(c, 0);
-        text_string(c->out, run ? "   " : "|\n");
-        if (!run) {
-            put_margin(c, 0);
-            text_string(c->out, "---");
-        }
+        if (!limit || run < limit)
+            put_of_trunk(c, &b, run == 0);
         margin = 3;
-        put_name(c, &b);
         more = follow(c, &b);
     }
     if (more)

@@ -116,19 +116,23 @@ bool report_group_passes(const struct report_options *o, const struct report_gro
 /* report.c: the rows of one event, in order, with their columns. */
 struct report_section {
     struct report *report;
+    const struct report
+        *trees; /* whose trees are drawn: the same rows, perhaps otherwise weighed */
     const struct report_event *event;
     uint16_t index;     /* index of the event */
     VEC(uint32_t) rows; /* the rows to print, in order */
     uint64_t samples, period;
-    uint64_t total; /* weight that is 100 % */
+    uint64_t total;       /* weight that is 100 % */
+    uint64_t trees_total; /* the same of `trees` */
     unsigned widths[KEY_NR];
     struct text cell;
     /* For a narrow screen, else 0: the function's name comes first, in a column of this width, and
      * then the module. Longer names move what follows. */
     unsigned name_width;
 };
-int report_section_init(struct report_section *s, struct report *r, uint16_t event,
-                        const struct report_event *about, struct error *err);
+/* `trees` is `r`, or the same with other weights. */
+int report_section_init(struct report_section *s, struct report *r, const struct report *trees,
+                        uint16_t event, const struct report_event *about, struct error *err);
 void report_section_deinit(struct report_section *s);
 double report_percent(const struct report_section *s, uint64_t weight);
 /* Returns how many of its samples have frames that are not exact. */
@@ -151,6 +155,20 @@ void chains_free(struct chains *c);
 /* Draw a row's call tree. `total` is the weight that is 100 %. */
 int chains_print(struct chains *c, uint32_t row, uint64_t total, struct text *out,
                  struct error *err);
+
+/* report_stacks.c: a row's stacks instead of its tree, for GRAPH_FLAT and GRAPH_FOLDED. */
+struct stack_lists;
+struct stack_lists *stack_lists_create(const struct report *r);
+void stack_lists_free(struct stack_lists *l);
+/* Print a row's stacks. `total` is the weight that is 100 %. */
+int stack_lists_print(struct stack_lists *l, uint32_t row, uint64_t total, struct text *out,
+                      struct error *err);
+/* Returns the least weight of a branch or stack that is drawn, where `total` is 100 %. */
+double report_least_drawn(const struct report_options *o, uint64_t total);
+/* Append the weight of a branch or stack as the options want it: as a share of `whole`, or itself.
+ */
+void report_put_value(struct text *t, const struct report_options *o, uint64_t weight,
+                      uint64_t whole);
 
 /* Get the same tree piece by piece. A branch is a function with its share of the row's samples. It
  * is valid until the next chains_print(). */

@@ -262,9 +262,9 @@ static int drop_unresolved(struct report *r)
 }
 
 /* If an event has no periods, samples are counted. */
-static uint64_t weight_of(const struct stack_node *n)
+static uint64_t weight_of(const struct report *r, const struct stack_node *n)
 {
-    return n->period ? n->period : n->samples;
+    return n->period && !r->options->by_samples ? n->period : n->samples;
 }
 
 /* Compute the index of each of `nr` nodes in an order where everything below a node directly
@@ -301,7 +301,7 @@ static void fill_nodes(struct report *r, const uint32_t *places, const uint32_t 
             .function = top ? FUNCTION_NONE : s->function,
             .row = ROW_NONE,
             .group = top ? s->function : r->nodes[parent].group,
-            .self = weight_of(s),
+            .self = weight_of(r, s),
             .samples = s->samples,
         };
         n.total = n.self;

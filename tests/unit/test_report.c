@@ -212,6 +212,121 @@ static void a_row_that_is_leaf_and_caller(void **state)
            "\n");
 }
 
+/* Stacks whose names are the same are one, wherever they stand in the tree. */
+static struct stacks *make_alike(void)
+{
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;a;b;f", 1, 50);
+    stacks_add(s, "p;main;c;f", 4, 20);
+    stacks_add(s, "q;main;a;b;f", 2, 10);
+    stacks_add(s, "p;main;f;x", 3, 20);
+    return s;
+}
+
+static void stacks_below_each_other(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    const char *only[] = {"f"};
+    o.symbols.at = only;
+    o.symbols.nr = 1;
+    o.graph = GRAPH_FLAT;
+    expect(make_alike(), &o,
+           "    80.00%  [.] f\n"
+           "           60.00%\n"
+           "                f\n"
+           "                b\n"
+           "                a\n"
+           "                main\n"
+           "\n"
+           "           20.00%\n"
+           "                f\n"
+           "                c\n"
+           "                main\n"
+           "\n");
+    o.graph_limit = 1;
+    o.callers_first = true;
+    o.graph_value = VALUE_PERIOD;
+    expect(make_alike(), &o,
+           "    80.00%  [.] f\n"
+           "           60\n"
+           "                main\n"
+           "                a\n"
+           "                b\n"
+           "                f\n"
+           "\n");
+}
+
+static void stacks_in_a_line(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    const char *only[] = {"f"};
+    o.symbols.at = only;
+    o.symbols.nr = 1;
+    o.graph = GRAPH_FOLDED;
+    o.children = true;
+    expect(make_alike(), &o,
+           "   100.00%    80.00%  [.] f\n"
+           "60.00% f;b;a;main\n"
+           "20.00% f;c;main\n"
+           "20.00% f;main\n");
+    o.callers_first = true;
+    expect(make_alike(), &o,
+           "   100.00%    80.00%  [.] f\n"
+           "60.00% main;a;b;f\n"
+           "20.00% main;c;f\n"
+           "20.00% f;x\n");
+    o.graph_percent = 30;
+    o.separator = ",";
+    expect(make_alike(), &o, "100.00%,80.00%,[.] f\n60.00% main,a,b,f\n");
+}
+
+/* Counts are of samples, and so is the order of what they stand before. */
+static void counts_of_branches(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    const char *only[] = {"f"};
+    o.symbols.at = only;
+    o.symbols.nr = 1;
+    o.graph = GRAPH_FOLDED;
+    o.graph_value = VALUE_COUNT;
+    expect(make_alike(), &o, "    80.00%  [.] f\n4 f;c;main\n3 f;b;a;main\n");
+    o.graph = GRAPH_ABSOLUTE;
+    expect(make_alike(), &o,
+           "    80.00%  [.] f\n"
+           "            |          \n"
+           "            |--4--c\n"
+           "            |          main\n"
+           "            |          \n"
+           "             --3--b\n"
+           "                       a\n"
+           "                       main\n"
+           "\n");
+    o.graph_value = VALUE_PERIOD;
+    o.graph_limit = 1;
+    expect(make_alike(), &o,
+           "    80.00%  [.] f\n"
+           "            |          \n"
+           "             --60--b\n"
+           "                       a\n"
+           "                       main\n"
+           "\n");
+}
+
+/* A separator inside a name would make two functions of it. */
+static void folded_names(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    o.graph = GRAPH_FOLDED;
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;f", 1, 10);
+    s->functions.at[0].symbol = "operator;";
+    expect(s, &o, "   100.00%  [.] operator;\n100.00% operator:\n");
+}
+
 static void callers_with_children(void **state)
 {
     (void)state;
@@ -693,6 +808,10 @@ int main(void)
         cmocka_unit_test(callers_of_a_row),
         cmocka_unit_test(callees_of_a_row),
         cmocka_unit_test(a_row_that_is_leaf_and_caller),
+        cmocka_unit_test(stacks_below_each_other),
+        cmocka_unit_test(stacks_in_a_line),
+        cmocka_unit_test(counts_of_branches),
+        cmocka_unit_test(folded_names),
         cmocka_unit_test(callers_with_children),
         cmocka_unit_test(fractal_says_what_is_left_out),
         cmocka_unit_test(limits_and_filters),
