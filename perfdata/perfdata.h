@@ -269,6 +269,14 @@ struct record_comm {
 int perfdata_comm(const struct perfdata *pd, const struct record *rec, struct record_comm *ret,
                   struct error *err);
 
+/* A control group: samples have its id. */
+struct record_cgroup {
+    uint64_t id;
+    const char *path; /* below the root of the groups: "/user.slice" */
+};
+int perfdata_cgroup(const struct perfdata *pd, const struct record *rec, struct record_cgroup *ret,
+                    struct error *err);
+
 /* FORK and EXIT. */
 struct record_task {
     uint32_t pid, ppid, tid, ptid;

@@ -233,6 +233,18 @@ int perfdata_comm(const struct perfdata *pd, const struct record *rec, struct re
     return finish(pd, rec, &c, err);
 }
 
+int perfdata_cgroup(const struct perfdata *pd, const struct record *rec, struct record_cgroup *ret,
+                    struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_CGROUP)
+        return wrong_type(pd, rec, err);
+    ret->id = cursor_u64(&c);
+    ret->path = cursor_string(&c);
+    return finish(pd, rec, &c, err);
+}
+
 int perfdata_task(const struct perfdata *pd, const struct record *rec, struct record_task *ret,
                   struct error *err)
 {

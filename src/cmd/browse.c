@@ -80,6 +80,17 @@ int browsing_annotate(void *context, const char *symbol, struct text *out, struc
     return failed;
 }
 
+int browsing_check_cgroups(const struct perfdata *pd, struct error *err)
+{
+    bool any = !perfdata_nr_events(pd);
+    for (size_t i = 0; i < perfdata_nr_events(pd); i++)
+        any |= (perfdata_event(pd, i)->attr.sample_type & PERF_SAMPLE_CGROUP) != 0;
+    return any ? 0
+               : error_set(err, ERROR_FORMAT,
+                           "the recording has no control groups for the key cgroup: record with "
+                           "--all-cgroups");
+}
+
 static struct stacks_options both(const struct stacks_options *a, const struct stacks_options *b)
 {
     return (struct stacks_options){
@@ -91,7 +102,10 @@ static struct stacks_options both(const struct stacks_options *a, const struct s
         .by_start = a->by_start || b->by_start,
         .by_tier = a->by_tier || b->by_tier,
         .by_state = a->by_state || b->by_state,
+        .by_wait = a->by_wait || b->by_wait,
         .by_trace = a->by_trace || b->by_trace,
+        .by_offset = a->by_offset || b->by_offset,
+        .by_cgroup = a->by_cgroup || b->by_cgroup,
         .slice_ns = a->slice_ns ? a->slice_ns : b->slice_ns,
         .all_slices = a->all_slices || b->all_slices,
     };
@@ -110,7 +124,8 @@ int browsing_collect(void *context, const struct stacks_options *needs, struct b
     new.common.replay.progress_context = &new.common;
     if (replay_create(&new.common.replay, &new.replay, err) < 0)
         return -1;
-    new.stacks = common_collect(&new.common, new.replay, &new.kept, err);
+    if (!needs->by_cgroup || browsing_check_cgroups(replay_perfdata(new.replay), err) == 0)
+        new.stacks = common_collect(&new.common, new.replay, &new.kept, err);
     new.events = new.stacks ? browsing_events(new.replay) : NULL;
     if (!new.events) {
         browsing_free(&new);
@@ -120,7 +135,8 @@ int browsing_collect(void *context, const struct stacks_options *needs, struct b
     *b = new;
     b->common.quiet = true; /* it was printed already */
     *ret =
-        (struct browser_data){b->stacks, b->events, perfdata_nr_events(replay_perfdata(b->replay))};
+        (struct browser_data){b->stacks, b->events, perfdata_nr_events(replay_perfdata(b->replay)),
+                              perfdata_arch(replay_perfdata(b->replay)), replay_session(b->replay)};
     return 0;
 }
 

@@ -19,7 +19,7 @@ struct report_command {
     struct report_options report;
     enum choice children, callers_first;
     enum percentage percentage;
-    bool header, header_only, stdio, tui;
+    bool header, header_only, stdio, tui, fields;
     regex_t parent, ignore_callees;
     bool has_parent, has_ignore_callees;
     const char *output;
@@ -40,6 +40,7 @@ static int take_fields(void *target, const struct option_value *v, struct error 
     struct report_options *o = &((struct report_command *)target)->report;
     int failed = take_sort(target, v, err);
     o->nr_before = 0;
+    ((struct report_command *)target)->fields = true;
     return failed;
 }
 
@@ -217,6 +218,27 @@ static int take_graph(void *target, const struct option_value *v, struct error *
     return 0;
 }
 
+/* perf's widths, from the first column on. 0 stands for a column that is as wide as it needs to be.
+ */
+static int take_widths(void *target, const struct option_value *v, struct error *err)
+{
+    enum { WIDTH_MOST = 10000 };
+    struct report_options *o = &((struct report_command *)target)->report;
+    const char *at = v->text;
+    o->nr_widths = 0;
+    for (;;) {
+        char *end;
+        unsigned long width = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : WIDTH_MOST + 1;
+        if (width > WIDTH_MOST || (*end && *end != ',') || o->nr_widths == REPORT_WIDTHS)
+            return option_error(v, err, "expects numbers of columns (as 0,20,30), not `%.60s'",
+                                v->text);
+        o->widths[o->nr_widths++] = (unsigned)width;
+        if (!*end)
+            return 0;
+        at = end + 1;
+    }
+}
+
 static int take_limit(void *target, const struct option_value *v, struct error *err)
 {
     struct report_options *o = &((struct report_command *)target)->report;
@@ -251,11 +273,12 @@ static int take_stdio(void *target, const struct option_value *v, struct error *
 static const char *const percentages[] = {"absolute", "relative", NULL};
 
 static const struct option_row rows[] = {
-    {ROW_CALL('s', "sort", "KEYS", take_sort,
-              "Make one row of samples with equal keys: comm, dso, sym, pid, tgid, cpu, srcline, "
-              "srcfile, state, trace, time, parent, package, own, handler, reason, syscall "
-              "(comm,dso,sym). Keys before the word overhead order the rows; sample and period "
-              "are columns; +KEY adds one."),
+    {ROW_CALL(
+         's', "sort", "KEYS", take_sort,
+         "Make one row of samples with equal keys: comm, dso, sym, pid, tgid, cpu, srcline, "
+         "srcfile, state, trace, time, parent, package, own, handler, reason, syscall, symoff, "
+         "cgroup (comm,dso,sym). Keys before the word overhead order the rows; sample and period "
+         "are columns; +KEY adds one."),
      .list = true, .word_list = report_key_names},
     {ROW_CALL('F', "fields", "FIELDS", take_fields,
               "perf's list of columns: overhead, sample, period, and the keys of --sort."),
@@ -306,6 +329,13 @@ static const struct option_row rows[] = {
                 "Show only rows whose function's name contains TEXT.")},
     {ROW_FLAG('U', "hide-unresolved", struct report_command, report.hide_unresolved,
               "Leave out functions without a name.")},
+    {ROW_FLAG(
+        0, "hierarchy", struct report_command, report.hierarchy,
+        "Print rows with the same first key below one line with their sum, those with the same "
+        "second key below a second, and so on.")},
+    {ROW_CALL('w', "column-widths", "LIST", take_widths,
+              "Make columns as wide as this, from the first one on (0: as wide as needed)."),
+     .list = true},
     {ROW_CALL('t', "field-separator", "C", take_separator,
               "Separate columns by C, without padding.")},
     {ROW_FLAG(0, "header", struct report_command, header,
@@ -348,7 +378,7 @@ static void choose_defaults(struct report_command *c, const struct perfdata *pd)
 {
     struct report_options *o = &c->report;
     bool chains = has_callchain(pd);
-    o->children = chains && c->children != CHOICE_NO;
+    o->children = chains && c->children != CHOICE_NO && !o->hierarchy; /* as in perf */
     o->callers_first =
         c->callers_first == CHOICE_DEFAULT ? o->children : c->callers_first == CHOICE_YES;
     if (!chains)
@@ -365,6 +395,7 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
         return error_no_memory(err);
     struct report_options options = c->report;
     options.machine = perfdata_arch(pd);
+    options.session = replay_session(r);
     int failed = (c->header && common_put_header(r, &out, err) < 0) ||
                  report_print(s, &options, events, perfdata_nr_events(pd),
                               perfdata_loss(pd)->samples_lost, &out, err) < 0 ||
@@ -377,6 +408,8 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
 static int print(struct common *c, struct report_command *rc, struct replay *r, struct error *err)
 {
     struct stacks_options kept = report_needs(&rc->report);
+    if (kept.by_cgroup && browsing_check_cgroups(replay_perfdata(r), err) < 0)
+        return -1;
     rc->report.threads = replay_threads(r);
     struct stacks *s = common_collect(c, r, &kept, err);
     choose_defaults(rc, replay_perfdata(r)); /* in a pipe, events may be announced late */
@@ -438,7 +471,8 @@ static int browse(struct common *c, struct report_command *rc, struct error *err
 /* An option that shapes text output selects text, unless --tui was given. */
 static bool wants_browser(const struct report_command *rc)
 {
-    bool text = rc->stdio || rc->header || rc->output || rc->report.bare || rc->report.separator;
+    bool text = rc->stdio || rc->header || rc->output || rc->report.bare || rc->report.separator ||
+                rc->report.hierarchy;
     return rc->tui || (!text && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
 }
 
@@ -468,11 +502,14 @@ static int complete(struct report_command *c, struct common *common, struct erro
     o->relative = c->percentage == PERCENTAGE_RELATIVE;
     o->weight = common->replay.wall ? "wall-clock" : common->replay.weight;
     o->weight_unit = common->replay.wall ? UNIT_NS : common->replay.weight_unit;
-    if (c->tui && (c->output || c->header || o->separator))
+    if (c->tui && (c->output || c->header || o->separator || o->hierarchy))
         return error_set(err, ERROR_FORMAT, "option `tui' cannot be used with %s",
-                         c->output   ? "-o"
-                         : c->header ? "--header"
-                                     : "-t");
+                         c->output      ? "-o"
+                         : c->header    ? "--header"
+                         : o->separator ? "-t"
+                                        : "--hierarchy");
+    if (o->hierarchy && c->fields)
+        return error_set(err, ERROR_FORMAT, "--hierarchy and --fields cannot be used together");
     if (!c->has_parent && (key || o->exclude_other))
         return error_set(err, ERROR_FORMAT, "%s needs a pattern: give -p REGEX",
                          key ? "the key parent" : "option `exclude-other'");

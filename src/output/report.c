@@ -108,6 +108,8 @@ static int choose_rows(struct report_section *s, struct error *err)
     }
     s->total = r->options->relative ? passed : s->period;
     s->trees_total = s->trees == r ? s->total : r->options->relative ? passed_samples : s->samples;
+    if (r->options->hierarchy)
+        return 0; /* rows count for what is above them, and are ordered there */
     drop_small(s);
     return sort_rows(s) ? 0 : error_no_memory(err);
 }
@@ -117,49 +119,6 @@ static unsigned last_key(const struct report_options *o)
     return o->nr_keys ? o->nr_keys - 1 : 0;
 }
 
-/* Sorted rows are spread over memory, so data that later rows need is fetched ahead. */
-static void fetch_ahead(const struct report_section *s, size_t at)
-{
-    const struct report *r = s->report;
-    const struct function *functions = r->stacks->functions.at;
-    if (at + 12 < s->rows.nr) {
-        const struct report_row *row = &r->rows.at[s->rows.at[at + 12]];
-        __builtin_prefetch(row);
-        __builtin_prefetch(&row->children);
-    }
-    uint32_t next = at + 8 < s->rows.nr ? r->rows.at[s->rows.at[at + 8]].function : FUNCTION_NONE;
-    if (next != FUNCTION_NONE)
-        __builtin_prefetch(&functions[next]);
-    next = at + 4 < s->rows.nr ? r->rows.at[s->rows.at[at + 4]].function : FUNCTION_NONE;
-    if (next != FUNCTION_NONE && functions[next].symbol)
-        __builtin_prefetch(functions[next].symbol);
-}
-
-/* Compute the widths of all columns except the last one, which is not padded and has the longest
- * texts. */
-static void measure(struct report_section *s)
-{
-    const struct report_options *o = s->report->options;
-    for (unsigned k = 0; k < o->nr_keys; k++)
-        s->widths[k] = (unsigned)strlen(report_key_title(o->keys[k]));
-    for (size_t i = 0; i < s->rows.nr; i++) {
-        const struct report_row *row = &s->report->rows.at[s->rows.at[i]];
-        fetch_ahead(s, i);
-        for (unsigned k = 0; k + 1 < o->nr_keys; k++) {
-            s->cell.size = 0;
-            report_put_key(&s->cell, s->report, row, o->keys[k]);
-            if (s->cell.size > s->widths[k])
-                s->widths[k] = (unsigned)s->cell.size;
-        }
-    }
-}
-
-static void pad(struct text *t, size_t from, size_t to, char with)
-{
-    for (; from < to; from++)
-        text_char(t, with);
-}
-
 void report_put_count(struct text *t, uint64_t count)
 {
     const char *units = " KMG";
@@ -167,58 +126,6 @@ void report_put_count(struct text *t, uint64_t count)
     for (; count > 1000 && unit < 3; unit++)
         count /= 1000;
     text_printf(t, "%" PRIu64 "%c", count, units[unit]);
-}
-
-/* Where a key's column stands on a narrow screen: smaller numbers first. */
-static unsigned narrow_place(enum report_key key)
-{
-    return key == KEY_SYM ? 0 : key == KEY_DSO ? 1 : 2;
-}
-
-/* Returns the index in the options of the key whose column is number `column`. */
-static unsigned key_at(const struct report_section *s, unsigned column)
-{
-    const struct report_options *o = s->report->options;
-    for (unsigned place = 0; s->name_width && place <= 2; place++)
-        for (unsigned k = 0; k < o->nr_keys; k++)
-            if (narrow_place(o->keys[k]) == place && column-- == 0)
-                return k;
-    return column;
-}
-
-static unsigned width_of(const struct report_section *s, unsigned k)
-{
-    bool name = s->name_width && s->report->options->keys[k] == KEY_SYM;
-    return name ? s->name_width : s->widths[k];
-}
-
-/* A line under the title: the columns' names, or dots. */
-void report_put_titles(const struct report_section *s, struct text *t, bool dots)
-{
-    const struct report_options *o = s->report->options;
-    const char *gap = o->separator ? o->separator : "  ";
-    const char *names[4] = {o->children ? "Children" : "Overhead", o->children ? "Self" : NULL,
-                            o->show_samples ? "Samples" : NULL, o->show_period ? "Period" : NULL};
-    text_string(t, "# ");
-    for (unsigned i = 0; i < 4; i++) {
-        size_t width = i < 2 ? 8 : 12;
-        if (!names[i])
-            continue;
-        if (i)
-            text_string(t, gap);
-        if (!o->separator)
-            pad(t, dots ? 0 : strlen(names[i]), width, dots ? '.' : ' ');
-        text_string(t, dots ? "" : names[i]);
-    }
-    for (unsigned i = 0; i < o->nr_keys; i++) {
-        unsigned k = key_at(s, i);
-        const char *title = report_key_title(o->keys[k]);
-        text_string(t, gap);
-        text_string(t, dots ? "" : o->separator ? title + strspn(title, " ") : title);
-        if (!o->separator && (dots || i + 1 < o->nr_keys))
-            pad(t, dots ? 0 : strlen(title), width_of(s, k), dots ? '.' : ' ');
-    }
-    text_char(t, '\n');
 }
 
 struct report_doubt report_doubts(const struct report_section *s)
@@ -277,64 +184,12 @@ static void put_head(const struct report_section *s, struct text *t)
     text_char(t, '\n');
     put_doubts(s, t);
     text_string(t, "#\n");
-    report_put_titles(s, t, false);
+    void (*put_titles)(const struct report_section *, struct text *, bool) =
+        o->hierarchy ? report_put_hierarchy_titles : report_put_titles;
+    put_titles(s, t, false);
     if (!o->separator) {
-        report_put_titles(s, t, true);
+        put_titles(s, t, true);
         text_string(t, "#\n");
-    }
-}
-
-static void put_overhead(const struct report_section *s, const struct report_row *row,
-                         struct text *t)
-{
-    const struct report_options *o = s->report->options;
-    const char *gap = o->separator ? o->separator : "  ";
-    const unsigned share = o->separator ? 0 : 7;
-    const char *count = o->separator ? "%" PRIu64 : "%12" PRIu64;
-    text_string(t, o->separator ? "" : "  ");
-    text_hundredths(t, report_percent(s, report_row_weight(s->report, row)), share);
-    text_char(t, '%');
-    if (o->children) {
-        text_string(t, gap);
-        text_hundredths(t, report_percent(s, row->self), share);
-        text_char(t, '%');
-    }
-    if (o->show_samples) {
-        text_string(t, gap);
-        text_printf(t, count, row->samples);
-    }
-    if (o->show_period) {
-        text_string(t, gap);
-        text_printf(t, count, row->self);
-    }
-}
-
-/* Append a key's text. A separator inside it is replaced, because it would end the column. */
-static void put_cell(struct report_section *s, const struct report_row *row, unsigned column,
-                     struct text *t)
-{
-    const struct report_options *o = s->report->options;
-    unsigned k = key_at(s, column);
-    s->cell.size = 0;
-    report_put_key(&s->cell, s->report, row, o->keys[k]);
-    for (size_t i = 0; o->separator && i < s->cell.size; i++)
-        if (s->cell.at[i] == *o->separator)
-            s->cell.at[i] = '.';
-    text_bytes(t, s->cell.at, s->cell.size);
-    if (column + 1 < o->nr_keys && !o->separator)
-        pad(t, s->cell.size, width_of(s, k), ' ');
-    else if (k + 1 == o->nr_keys)
-        s->widths[k] = s->cell.size > s->widths[k] ? (unsigned)s->cell.size : s->widths[k];
-}
-
-void report_put_row(struct report_section *s, uint32_t index, struct text *t)
-{
-    const struct report_options *o = s->report->options;
-    const struct report_row *row = &s->report->rows.at[index];
-    put_overhead(s, row, t);
-    for (unsigned k = 0; k < o->nr_keys; k++) {
-        text_string(t, o->separator ? o->separator : "  ");
-        put_cell(s, row, k, t);
     }
 }
 
@@ -346,7 +201,7 @@ int report_section_init(struct report_section *s, struct report *r, const struct
         report_section_deinit(s);
         return -1;
     }
-    measure(s);
+    report_measure(s);
     return 0;
 }
 
@@ -375,15 +230,7 @@ struct rows_worker {
     bool failed;
 };
 
-/* What draws the rows' trees; of the two, the one that the options ask for. */
-struct tree_printer {
-    struct chains *chains;
-    struct stack_lists *stacks;
-    bool none;
-};
-
-static int tree_printer_init(struct tree_printer *p, const struct report_section *s,
-                             struct error *err)
+int tree_printer_init(struct tree_printer *p, const struct report_section *s, struct error *err)
 {
     enum report_graph graph = s->report->options->graph;
     *p = (struct tree_printer){.none = graph == GRAPH_NONE || !s->event->callchain};
@@ -396,14 +243,14 @@ static int tree_printer_init(struct tree_printer *p, const struct report_section
     return p->stacks || p->chains ? 0 : error_no_memory(err);
 }
 
-static void tree_printer_deinit(struct tree_printer *p)
+void tree_printer_deinit(struct tree_printer *p)
 {
     chains_free(p->chains);
     stack_lists_free(p->stacks);
 }
 
-static int put_tree(struct tree_printer *p, const struct report_section *s, uint32_t row,
-                    struct text *t, struct error *err)
+int tree_printer_put(struct tree_printer *p, const struct report_section *s, uint32_t row,
+                     struct text *t, struct error *err)
 {
     if (p->none)
         return 0;
@@ -416,10 +263,10 @@ static int put_block(struct report_section *s, struct tree_printer *trees, size_
 {
     size_t end = (block + 1) * BLOCK_ROWS < s->rows.nr ? (block + 1) * BLOCK_ROWS : s->rows.nr;
     for (size_t i = block * BLOCK_ROWS; i < end; i++) {
-        fetch_ahead(s, i);
+        report_fetch_ahead(s, i);
         report_put_row(s, s->rows.at[i], t);
         text_char(t, '\n');
-        if (put_tree(trees, s, s->rows.at[i], t, err) < 0)
+        if (tree_printer_put(trees, s, s->rows.at[i], t, err) < 0)
             return -1;
     }
     return t->failed || s->cell.failed ? error_no_memory(err) : 0;
@@ -488,7 +335,9 @@ static int put_section(struct report_section *s, struct text *t, struct error *e
 {
     if (!s->samples)
         return 0;
-    if (put_page(s, t, err) < 0)
+    if (s->report->options->hierarchy)
+        put_head(s, t);
+    if ((s->report->options->hierarchy ? report_put_hierarchy(s, t, err) : put_page(s, t, err)) < 0)
         return -1;
     text_string(t, s->report->options->bare ? "" : "\n\n");
     return s->cell.failed ? error_no_memory(err) : 0;

@@ -4,7 +4,8 @@
  * with and without callees, and call trees.
  *
  * report_groups.c keeps apart what is specific to a sample (its VM's state, its trace).
- * report_rows.c adds up the rows. report_keys.c defines their keys. report_chain.c draws a row's
+ * report_rows.c adds up the rows. report_keys.c defines their keys, report_columns.c lays them out,
+ * report_hierarchy.c below each other. report_chain.c draws a row's
  * call tree, report_stacks.c lists its stacks. report.c lays out the page.
  */
 #ifndef OUTPUT_REPORT_H
@@ -37,8 +38,12 @@ enum report_key {
     KEY_HANDLER, /* the outermost one of Lua or JavaScript */
     KEY_REASON,  /* why a thread waited (perfdata/offcpu.h) */
     KEY_SYSCALL, /* in which system call */
+    KEY_SYMOFF,  /* the function, and the offset of the address in it */
+    KEY_CGROUP,  /* the thread's control group */
     KEY_NR,
 };
+
+enum { REPORT_WIDTHS = KEY_NR + 4 };
 
 enum report_graph {
     GRAPH_NONE,
@@ -76,6 +81,9 @@ struct report_options {
     bool hide_unresolved;           /* leave out functions without a name everywhere */
     bool relative;                  /* 100 % is the sum of the rows that pass the filters */
     bool bare;                      /* only rows and trees, no comment lines */
+    bool hierarchy;                 /* rows below each other, by one key after the other */
+    unsigned widths[REPORT_WIDTHS]; /* of the columns, from the first on; 0: as needed */
+    unsigned nr_widths;
     const char *separator;          /* between columns, which are not padded then; NULL: aligned */
     name_list comms, dsos, symbols; /* print only these rows; an empty list: all */
     const char *symbol_filter;      /* print only rows whose symbol contains it; NULL: all */
@@ -84,6 +92,7 @@ struct report_options {
     const char *weight;           /* the name of what periods count (--weight); NULL: the event */
     enum weight_unit weight_unit; /* of periods, if there is a name */
     const char *machine; /* as the recording calls it: for names of system calls; NULL: not known */
+    const struct session *session; /* for names of control groups; NULL: none are known */
     unsigned threads; /* number of ljperf's threads to print with; 0: one. The text is the same */
 };
 

@@ -142,11 +142,39 @@ void report_put_count(struct text *t, uint64_t count);
 /* Append what the section's rows add up to, as perf says it, or by its name and unit. */
 void report_put_sum(const struct report_section *s, struct text *t);
 
+/* report_columns.c. Compute the widths of the columns. */
+void report_measure(struct report_section *s);
+/* Sorted rows are spread over memory: fetch what the rows behind number `at` need. */
+void report_fetch_ahead(const struct report_section *s, size_t at);
+/* Append the titles of the columns with numbers, or as many dots. */
+void report_put_number_titles(const struct report_section *s, struct text *t, bool dots);
+/* What the columns with numbers tell of a row, or of several. */
+struct report_sums {
+    uint64_t weight, self, samples;
+};
+void report_put_numbers(const struct report_section *s, const struct report_sums *sums,
+                        struct text *t);
 /* Append the columns' titles, or with `dots` the line below them. The text ends with a line
  * feed. */
 void report_put_titles(const struct report_section *s, struct text *t, bool dots);
 /* Append a row's columns, without a line feed. */
 void report_put_row(struct report_section *s, uint32_t row, struct text *t);
+
+/* What draws the rows' trees; of the two, the one that the options ask for. */
+struct tree_printer {
+    struct chains *chains;
+    struct stack_lists *stacks;
+    bool none;
+};
+int tree_printer_init(struct tree_printer *p, const struct report_section *s, struct error *err);
+void tree_printer_deinit(struct tree_printer *p);
+/* Append a row's tree. */
+int tree_printer_put(struct tree_printer *p, const struct report_section *s, uint32_t row,
+                     struct text *t, struct error *err);
+
+/* report_hierarchy.c: the same as report_put_titles(), and the rows below each other. */
+void report_put_hierarchy_titles(const struct report_section *s, struct text *t, bool dots);
+int report_put_hierarchy(struct report_section *s, struct text *t, struct error *err);
 
 /* report_chain.c */
 struct chains;

@@ -4,6 +4,7 @@
 #include "output/report_internal.h"
 #include "output/syscall_name.h"
 #include "perfdata/offcpu.h"
+#include "session/session.h"
 #include "stacks/state.h"
 
 #include <inttypes.h>
@@ -29,6 +30,8 @@ static const struct {
     [KEY_HANDLER] = {"handler", NULL, "Handler"},
     [KEY_REASON] = {"reason", NULL, "Reason"},
     [KEY_SYSCALL] = {"syscall", NULL, "System Call"},
+    [KEY_SYMOFF] = {"symoff", NULL, "Symbol Offset"},
+    [KEY_CGROUP] = {"cgroup", NULL, "Cgroup"},
 };
 
 int report_key(const char *name)
@@ -42,7 +45,7 @@ int report_key(const char *name)
 const char *report_key_names(void)
 {
     return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent,package,own,"
-           "handler,reason,syscall,overhead";
+           "handler,reason,syscall,symoff,cgroup,overhead";
 }
 
 const char *report_key_title(enum report_key key)
@@ -64,6 +67,8 @@ struct stacks_options report_needs(const struct report_options *o)
         .by_state = report_has_key(o, KEY_STATE),
         .by_wait = report_has_key(o, KEY_REASON) || report_has_key(o, KEY_SYSCALL),
         .by_trace = report_has_key(o, KEY_TRACE),
+        .by_offset = report_has_key(o, KEY_SYMOFF),
+        .by_cgroup = report_has_key(o, KEY_CGROUP),
         .slice_ns = time ? o->quantum : 0,
         .all_slices = time,
     };
@@ -134,6 +139,14 @@ static void put_syscall(struct text *t, const struct report *r, const struct rep
         text_string(t, "[none]");
 }
 
+/* perf's words for what has none, and for one that no record names. */
+static void put_cgroup(struct text *t, const struct report *r, const struct report_group *g)
+{
+    const struct session *s = r->options->session;
+    const char *path = s ? session_cgroup(s, g->of.cgroup) : NULL;
+    text_symbol(t, !g->of.cgroup ? "N/A" : path ? path : "unknown");
+}
+
 static void put_group_key(struct text *t, const struct report *r, const struct report_group *g,
                           enum report_key key)
 {
@@ -173,6 +186,9 @@ static void put_group_key(struct text *t, const struct report *r, const struct r
     case KEY_SYSCALL:
         put_syscall(t, r, g);
         break;
+    case KEY_CGROUP:
+        put_cgroup(t, r, g);
+        break;
     default:
         break;
     }
@@ -188,6 +204,11 @@ void report_put_key(struct text *t, const struct report *r, const struct report_
         break;
     case KEY_SYM:
         report_put_function(t, f, true);
+        break;
+    case KEY_SYMOFF:
+        report_put_function(t, f, true);
+        if (f && f->symbol && !f->inlined && !function_is_managed(f))
+            text_printf(t, "+0x%" PRIx32, f->offset);
         break;
     case KEY_PACKAGE:
         text_symbol(t, f ? r->packages[row->function] : "[unknown]");
@@ -223,6 +244,31 @@ static int compare_parents(const struct report *r, uint32_t a, uint32_t b)
     return a && b ? report_compare_functions(&all[a - 1], &all[b - 1]) : (a != 0) - (b != 0);
 }
 
+static const char *module_of(const struct report *r, const struct report_row *row)
+{
+    const struct function *f = report_row_function(r, row);
+    return f && f->module ? report_module(f) : "";
+}
+
+static int compare_offsets(const struct report *r, const struct report_row *a,
+                           const struct report_row *b)
+{
+    const struct function *f = report_row_function(r, a), *g = report_row_function(r, b);
+    int order = compare_row_functions(r, a, b);
+    return order || !f || !g ? order : compare_numbers(f->offset, g->offset);
+}
+
+/* By file and line; rows without them by their functions. */
+static int compare_places(const struct report *r, const struct report_row *a,
+                          const struct report_row *b)
+{
+    const struct function *f = report_row_function(r, a), *g = report_row_function(r, b);
+    if (!f || !g || !f->file || !g->file)
+        return compare_row_functions(r, a, b);
+    int order = strcmp(f->file, g->file);
+    return order ? order : compare_numbers(f->line, g->line);
+}
+
 int report_compare_key(const struct report *r, const struct report_row *a,
                        const struct report_row *b, enum report_key key)
 {
@@ -254,6 +300,15 @@ int report_compare_key(const struct report *r, const struct report_row *a,
         return compare_numbers(x->of.reason, y->of.reason);
     case KEY_SYSCALL:
         return compare_numbers(x->of.syscall, y->of.syscall);
+    case KEY_CGROUP:
+        return compare_numbers(x->of.cgroup, y->of.cgroup);
+    case KEY_DSO:
+        return strcmp(module_of(r, a), module_of(r, b));
+    case KEY_SRCLINE:
+    case KEY_SRCFILE:
+        return compare_places(r, a, b);
+    case KEY_SYMOFF:
+        return compare_offsets(r, a, b);
     case KEY_PACKAGE:
         if (!r->packages)
             return 0;
@@ -269,8 +324,8 @@ int report_compare_rows(const struct report *r, const struct report_row *a,
                         const struct report_row *b)
 {
     static const enum report_key order[] = {
-        KEY_SYM,  KEY_COMM,   KEY_PROCESS, KEY_THREAD,  KEY_CPU,    KEY_STATE,  KEY_TRACE,
-        KEY_TIME, KEY_PARENT, KEY_OWN,     KEY_HANDLER, KEY_REASON, KEY_SYSCALL};
+        KEY_SYM,    KEY_COMM, KEY_PROCESS, KEY_THREAD, KEY_CPU,     KEY_STATE,  KEY_TRACE, KEY_TIME,
+        KEY_PARENT, KEY_OWN,  KEY_HANDLER, KEY_REASON, KEY_SYSCALL, KEY_SYMOFF, KEY_CGROUP};
     int ret = 0;
     for (size_t i = 0; !ret && i < sizeof(order) / sizeof(*order); i++)
         ret = report_compare_key(r, a, b, order[i]);

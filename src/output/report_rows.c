@@ -48,7 +48,7 @@ int report_compare_functions(const struct function *a, const struct function *b)
 
 /* ---- classes: equal keys have equal numbers ------------------------------------------------ */
 
-enum { CLASS_WORDS = 7 };
+enum { CLASS_WORDS = 8 };
 
 struct class_key {
     uint64_t word[CLASS_WORDS];
@@ -99,6 +99,7 @@ static int class_groups(struct report *r, struct class_key *keys)
             group->state | (uint64_t)group->trace << 16 | (uint64_t)group->parent << 32,
             (reason ? g->reason : 0) | (syscall ? (uint64_t)g->syscall << 8 : 0),
             group->own | (uint64_t)group->handler << 32,
+            report_has_key(o, KEY_CGROUP) ? g->cgroup : 0,
         }};
     }
     return number_classes(keys, r->groups.nr, r->group_class);
@@ -185,7 +186,8 @@ static int class_functions(struct report *r, struct class_key *keys)
             !(module = intern_string(r->strings, report_module(f))))
             return -1;
         /* if the line is unknown, the function takes its place */
-        bool symbol = report_has_key(o, KEY_SYM) || (line && !f->file);
+        bool offset = report_has_key(o, KEY_SYMOFF);
+        bool symbol = report_has_key(o, KEY_SYM) || offset || (line && !f->file);
         keys[i] = (struct class_key){{
             word_of(module),
             symbol ? r->chain_class[i] + 1 : 0,
@@ -193,6 +195,7 @@ static int class_functions(struct report *r, struct class_key *keys)
             line ? f->line : 0,
             word_of(r->packages ? r->packages[i] : NULL),
             r->function_passes[i] = report_function_passes(o, f),
+            offset ? f->offset : 0,
         }};
     }
     r->function_passes[r->nr_functions] = report_function_passes(o, NULL);

@@ -149,6 +149,10 @@ struct session_jit_file {
 };
 bool session_jit_file(const struct session *s, size_t index, struct session_jit_file *ret);
 
+/* Returns the path of the control group with this id (a sample's), as records told it; NULL: none
+ * did. Any thread may call it. */
+const char *session_cgroup(const struct session *s, uint64_t id);
+
 /* Returns a line for stderr about a problem: e.g. a jitdump whose clock does not match. `index`
  * counts from 0. NULL: no more. */
 const char *session_warning(const struct session *s, size_t index);

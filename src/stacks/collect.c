@@ -173,6 +173,8 @@ static int push_source(struct collector *c, const struct named_frame *n, const s
         fn.file = file;
         fn.line = line;
     }
+    if (o->by_offset && symbol && !inlined)
+        fn.offset = n->offset < UINT32_MAX ? (uint32_t)n->offset : UINT32_MAX;
     if (o->by_address && !symbol)
         fn.address = n->address;
     else if (o->by_start && symbol && !inlined && f->kind != FRAME_JIT)
@@ -283,15 +285,16 @@ static uint32_t group_of(struct collector *c, const struct replay_sample *s)
                             .vmstate = o->by_state ? s->vmstate : 0,
                             .event = s->event,
                             .reason = o->by_wait ? s->wait_reason : 0,
-                            .syscall = o->by_wait ? s->wait_syscall : 0};
+                            .syscall = o->by_wait ? s->wait_syscall : 0,
+                            .cgroup = o->by_cgroup ? s->sample->cgroup : 0};
     uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid) + g.block;
-    struct group_entry *e =
-        &c->groups[hash_combine(h, (g.cpu * 8ul + g.vmstate) * 65536 + g.event + g.syscall) %
-                   GROUP_CACHE];
+    struct group_entry *e = &c->groups[hash_combine(h, (g.cpu * 8ul + g.vmstate) * 65536 + g.event +
+                                                           g.syscall + g.cgroup) %
+                                       GROUP_CACHE];
     if (e->used && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
         e->group.cpu == g.cpu && e->group.block == g.block && e->group.event == g.event &&
         e->group.vmstate == g.vmstate && e->group.reason == g.reason &&
-        e->group.syscall == g.syscall)
+        e->group.syscall == g.syscall && e->group.cgroup == g.cgroup)
         return e->index;
     uint32_t group = stacks_intern_group(c->stacks, &g);
     *e = (struct group_entry){g, group, group != UINT32_MAX};

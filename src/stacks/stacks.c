@@ -42,14 +42,14 @@ bool function_equal(const struct function *a, const struct function *b)
     return a->symbol == b->symbol && a->module == b->module && a->file == b->file &&
            a->line == b->line && a->kind == b->kind && a->tier == b->tier &&
            a->inlined == b->inlined && a->trace == b->trace && a->address == b->address &&
-           a->managed == b->managed;
+           a->managed == b->managed && a->offset == b->offset;
 }
 
 uint64_t function_hash(const struct function *f)
 {
     uint64_t h = hash_combine((uintptr_t)f->symbol, (uintptr_t)f->module);
     h = hash_combine(h, (uintptr_t)f->file ^ f->line);
-    h = hash_combine(h, f->address ^ (uint64_t)f->managed << 32);
+    h = hash_combine(h, (f->address + f->offset) ^ (uint64_t)f->managed << 32);
     return hash_combine(h, (uint64_t)f->trace << 32 | (uint64_t)f->kind << 16 |
                                (uint64_t)f->tier << 8 | f->inlined);
 }
@@ -81,13 +81,14 @@ static bool group_equal(const struct stack_group *a, const struct stack_group *b
 {
     return a->comm == b->comm && a->pid == b->pid && a->tid == b->tid && a->cpu == b->cpu &&
            a->block == b->block && a->event == b->event && a->vmstate == b->vmstate &&
-           a->reason == b->reason && a->syscall == b->syscall;
+           a->reason == b->reason && a->syscall == b->syscall && a->cgroup == b->cgroup;
 }
 
 static uint64_t group_hash(const struct stack_group *g)
 {
     uint64_t h = hash_combine((uintptr_t)g->comm, (uint64_t)g->pid << 32 | g->tid);
     h = hash_combine(h, (uint64_t)g->cpu << 24 | (uint64_t)g->vmstate << 16 | g->event);
+    h = hash_combine(h, g->cgroup);
     return hash_combine(h, g->block + ((uint64_t)g->reason << 56 | (uint64_t)g->syscall << 40));
 }
 

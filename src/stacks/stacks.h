@@ -31,6 +31,7 @@ struct function {
     /* Until stacks_finish(), the id of a managed function (managed.h), which then gives symbol and
      * module. 0 afterwards, and for native code. */
     uint32_t managed;
+    uint32_t offset; /* with by_offset, of the address in native code that has a symbol; else 0 */
 };
 
 /* Returns whether a function is of a managed language: its symbol and module are managed_symbol()'s
@@ -56,6 +57,7 @@ struct stack_group {
     /* With by_wait, else 0: enum wait_reason, and 1 + the number of the system call that waited. */
     uint8_t reason;
     uint16_t syscall;
+    uint64_t cgroup; /* with by_cgroup: its id (session_cgroup()); else 0 */
 };
 
 struct stack_node {
@@ -73,10 +75,12 @@ struct stacks_options {
     bool by_address;             /* unknown functions at different addresses are different */
     /* Known functions of one name and module at different addresses are different, too. */
     bool by_start;
-    bool by_tier;  /* managed functions that ran in different ways are different */
-    bool by_state; /* group by what VMs said they were doing */
-    bool by_wait;  /* group by why a thread waited (offcpu-time) */
-    bool by_trace; /* functions that ran in different traces are different */
+    bool by_tier;   /* managed functions that ran in different ways are different */
+    bool by_state;  /* group by what VMs said they were doing */
+    bool by_wait;   /* group by why a thread waited (offcpu-time) */
+    bool by_cgroup; /* group by the control groups of the threads */
+    bool by_offset; /* functions at different offsets are different */
+    bool by_trace;  /* functions that ran in different traces are different */
     /* Time is cut into slices of this length, and slice N is in group block N modulo STACKS_BLOCKS.
      * 0: no slices. */
     uint64_t slice_ns;

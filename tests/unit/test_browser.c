@@ -36,7 +36,7 @@ static struct report_options callees(void)
 static struct browser *open_browser(const struct stacks *s, struct report_options o)
 {
     struct browser *b = browser_create(&o);
-    struct browser_data data = {s, events, 2};
+    struct browser_data data = {.stacks = s, .events = events, .nr_events = 2};
     assert_non_null(b);
     assert_int_equal(browser_set_data(b, &data, NULL), 0);
     return b;
@@ -347,7 +347,7 @@ static void views(void **state)
     assert_int_equal(browser_needs(b).slice_ns, 100000000);
     s->options.slice_ns = 100000000;
     s->options.all_slices = true;
-    struct browser_data data = {s, events, 2};
+    struct browser_data data = {.stacks = s, .events = events, .nr_events = 2};
     assert_int_equal(browser_set_data(b, &data, NULL), 0);
     expect(b, ">+    60.00%  5.000000\n"
               " +    40.00%  5.100000\n");
@@ -406,7 +406,7 @@ static void events_in_turn(void **state)
     assert_int_equal(browser_change_event(b, 1, NULL), 0); /* the other event has no samples */
     expect(b, ">+   100.00%  [.] f\n");
     add_event(s, 1);
-    struct browser_data data = {s, events, 2};
+    struct browser_data data = {.stacks = s, .events = events, .nr_events = 2};
     assert_int_equal(browser_set_data(b, &data, NULL), 0);
     assert_int_equal(browser_change_event(b, 1, NULL), 0);
     expect(b, ">+   100.00%  [.] faulty\n");

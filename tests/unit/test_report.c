@@ -327,6 +327,158 @@ static void folded_names(void **state)
     expect(s, &o, "   100.00%  [.] operator;\n100.00% operator:\n");
 }
 
+static struct stacks *make_modules(void)
+{
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;f", 3, 30);
+    stacks_add(s, "p;main;k_read", 2, 20);
+    stacks_add(s, "q;main;f", 1, 15);
+    stacks_add(s, "p;main;g", 1, 4);
+    stacks_add(s, "q;main;k_read", 1, 31);
+    return s;
+}
+
+static struct report_options below_each_other(void)
+{
+    struct report_options o = basic();
+    o.hierarchy = true;
+    o.keys[0] = KEY_COMM;
+    o.keys[1] = KEY_DSO;
+    o.keys[2] = KEY_SYM;
+    o.nr_keys = 3;
+    return o;
+}
+
+static void rows_below_each_other(void **state)
+{
+    (void)state;
+    struct report_options o = below_each_other();
+    o.show_samples = true;
+    expect(make_modules(), &o,
+           "    54.00%             6        p\n"
+           "       34.00%             4        prog\n"
+           "          30.00%             3        [.] f\n"
+           "           4.00%             1        [.] g\n"
+           "       20.00%             2        [kernel.kallsyms]\n"
+           "          20.00%             2        [k] k_read\n"
+           "    46.00%             2        q\n"
+           "       31.00%             1        [kernel.kallsyms]\n"
+           "          31.00%             1        [k] k_read\n"
+           "       15.00%             1        prog\n"
+           "          15.00%             1        [.] f\n");
+    o.separator = ",";
+    o.keys[1] = KEY_SYM;
+    o.nr_keys = 2;
+    o.percent_limit = 30;
+    expect(make_modules(), &o,
+           "54.00%,6,p\n   30.00%,3,[.] f\n46.00%,2,q\n   31.00%,1,[k] k_read\n");
+}
+
+/* A line counts all that is below it, also what is too small to be printed. */
+static void small_rows_below(void **state)
+{
+    (void)state;
+    struct report_options o = below_each_other();
+    o.bare = false;
+    o.percent_limit = 31.5;
+    expect(make_modules(), &o,
+           "# To display the perf.data header info, please use --header/--header-only options.\n#\n"
+           "#\n# Total Lost Samples: 3\n#\n"
+           "# Samples: 8  of event 'cycles'\n# Event count (approx.): 100\n#\n"
+           "#       Overhead  Command / Shared Object / Symbol\n"
+           "# ..............  ................................\n#\n"
+           "    54.00%        p\n"
+           "       34.00%        prog\n"
+           "                        no entry >= 31.50%\n"
+           "    46.00%        q\n"
+           "                     no entry >= 31.50%\n\n\n");
+}
+
+static void a_hierarchy_has_trees(void **state)
+{
+    (void)state;
+    struct report_options o = below_each_other();
+    o.graph = GRAPH_FOLDED;
+    o.percent_limit = 31;
+    o.keys[1] = KEY_SYM;
+    o.nr_keys = 2;
+    expect(make_modules(), &o,
+           "    54.00%     p\n"
+           "                  no entry >= 31.00%\n"
+           "    46.00%     q\n"
+           "       31.00%     [k] k_read\n"
+           "31.00% k_read;main\n");
+}
+
+static void columns_of_given_widths(void **state)
+{
+    (void)state;
+    struct report_options o = below_each_other();
+    o.hierarchy = o.bare = false;
+    o.show_samples = true;
+    o.percent_limit = 31;
+    o.nr_widths = 5;
+    o.widths[0] = 12;
+    o.widths[1] = 9;
+    o.widths[2] = 3;
+    o.widths[3] = 6;
+    o.widths[4] = 7;
+    expect(make_modules(), &o,
+           "# To display the perf.data header info, please use --header/--header-only options.\n#\n"
+           "#\n# Total Lost Samples: 3\n#\n"
+           "# Samples: 8  of event 'cycles'\n# Event count (approx.): 100\n#\n"
+           "#     Overhead    Samples  Com  Shared  Symbol\n"
+           "# ............  .........  ...  ......  .......\n#\n"
+           "        31.00%          1  q    [kerne  [k] k_r\n\n\n");
+    o.bare = true;
+    o.separator = ":";
+    expect(make_modules(), &o, "31.00%:1:q:[kernel.kallsyms]:[k] k_read\n");
+}
+
+/* A name is not cut within a character. */
+static void cut_names(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;f", 1, 10);
+    s->functions.at[0].symbol = "a\u20acb";
+    o.nr_widths = 2;
+    for (unsigned width = 6; width < 8; width++) {
+        struct text out = {0};
+        o.widths[1] = width;
+        assert_int_equal(report_print(s, &o, &cycles, 1, 0, &out, NULL), 0);
+        text_char(&out, 0);
+        assert_string_equal(out.at, "   100.00%  [.] a\n");
+        text_free(&out);
+    }
+    o.widths[1] = 8;
+    expect(s, &o, "   100.00%  [.] a\u20ac\n");
+}
+
+static void offsets_and_groups(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    o.keys[0] = KEY_SYMOFF;
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;f", 3, 30);
+    stacks_add(s, "p;main;g", 1, 10);
+    for (size_t i = 0; i < s->functions.nr; i++)
+        if (strcmp(s->functions.at[i].symbol, "main") != 0) {
+            s->functions.at[i].symbol = "f";
+            s->functions.at[i].offset = 0x10 + (uint32_t)i;
+        }
+    struct text out = {0};
+    assert_int_equal(report_print(s, &o, &cycles, 1, 0, &out, NULL), 0);
+    text_char(&out, 0);
+    assert_string_equal(out.at, "    75.00%  [.] f+0x11\n    25.00%  [.] f+0x12\n");
+    text_free(&out);
+    o.keys[0] = KEY_CGROUP; /* no record names the group */
+    s->groups.at[0].cgroup = 7;
+    expect(s, &o, "   100.00%  unknown\n");
+}
+
 static void callers_with_children(void **state)
 {
     (void)state;
@@ -812,6 +964,12 @@ int main(void)
         cmocka_unit_test(stacks_in_a_line),
         cmocka_unit_test(counts_of_branches),
         cmocka_unit_test(folded_names),
+        cmocka_unit_test(rows_below_each_other),
+        cmocka_unit_test(small_rows_below),
+        cmocka_unit_test(a_hierarchy_has_trees),
+        cmocka_unit_test(columns_of_given_widths),
+        cmocka_unit_test(cut_names),
+        cmocka_unit_test(offsets_and_groups),
         cmocka_unit_test(callers_with_children),
         cmocka_unit_test(fractal_says_what_is_left_out),
         cmocka_unit_test(limits_and_filters),
