@@ -461,7 +461,6 @@ static int browse(struct common *c, struct report_command *rc, struct error *err
     int failed = open_browser(&b, rc, err);
     if (failed && err->kind == ERROR_UNSUPPORTED && b.stacks && !rc->tui) {
         *err = (struct error){0};
-        common_page(c);
         failed = print_stacks(rc, b.replay, b.stacks, err);
     }
     browsing_end(&b);
