@@ -225,6 +225,13 @@ uint64_t perfdata_user_registers(void);
  * recorded. */
 bool sample_user_reg(const struct sample *s, unsigned bit, uint64_t *ret);
 uint64_t sample_callchain_at(const struct sample *s, uint64_t i);
+/* Get branch i, the newest first. Returns false if there is no branch i. */
+struct sample_branch {
+    /* flags: the first six fields of struct perf_branch_entry, from the lowest bit on, whatever the
+     * machine's byte order; of one of ours, all of them */
+    uint64_t from, to, flags;
+};
+bool sample_branch_at(const struct sample *s, uint64_t i, struct sample_branch *ret);
 /* Get entry i of the READ block: a counter's value and its id (0: not recorded). Returns false if
  * there is no entry i. */
 struct sample_value {

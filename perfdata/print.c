@@ -313,11 +313,12 @@ static void print_branches(struct print *p, const struct sample *s)
 {
     field_open(&p->f, "branches", '[');
     for (uint64_t i = 0; i < s->nr_branches; i++) {
-        const uint8_t *at = s->branches + 24 * i;
+        struct sample_branch b = {0};
+        (void)sample_branch_at(s, i, &b);
         field_open(&p->f, NULL, '{');
-        field_hex(&p->f, "from", load_u64(at, p->c.swap));
-        field_hex(&p->f, "to", load_u64(at + 8, p->c.swap));
-        field_hex(&p->f, "flags", load_u64(at + 16, p->c.swap));
+        field_hex(&p->f, "from", b.from);
+        field_hex(&p->f, "to", b.to);
+        field_hex(&p->f, "flags", b.flags);
         field_close(&p->f, '}');
     }
     field_close(&p->f, ']');

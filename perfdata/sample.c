@@ -329,6 +329,26 @@ uint64_t sample_callchain_at(const struct sample *s, uint64_t i)
     return i < s->nr_callchain ? load_u64(s->callchain + 8 * i, s->swapped) : 0;
 }
 
+/* Compilers for big-endian machines put the first bit field into the highest bits. */
+static uint64_t big_endian_flags(uint64_t v)
+{
+    return v >> 63 | (v >> 62 & 1) << 1 | (v >> 61 & 1) << 2 | (v >> 60 & 1) << 3 |
+           (v >> 44 & 0xffff) << 4 | (v >> 40 & 15) << 20;
+}
+
+bool sample_branch_at(const struct sample *s, uint64_t i, struct sample_branch *ret)
+{
+    if (i >= s->nr_branches)
+        return false;
+    const uint8_t *at = s->branches + BRANCH_ENTRY * i;
+    ret->from = load_u64(at, s->swapped);
+    ret->to = load_u64(at + 8, s->swapped);
+    ret->flags = load_u64(at + 16, s->swapped);
+    if (s->swapped)
+        ret->flags = big_endian_flags(ret->flags);
+    return true;
+}
+
 uint64_t perfdata_user_registers(void)
 {
 #if defined(__x86_64__)

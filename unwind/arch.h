@@ -117,6 +117,9 @@ struct arch {
 
     /* Returns whether this code (sigreturn_size bytes) is the signal return trampoline. */
     bool (*is_sigreturn)(const uint8_t *code);
+    /* Returns how many bytes the instruction at `code` has, of which `left` are known; 0: none is
+     * there. NULL: that cannot be told. */
+    unsigned (*insn_size)(const uint8_t *code, size_t left);
     /* Returns whether the `size` bytes before a return address end in a call instruction. */
     bool (*is_call)(const uint8_t *end, size_t size);
     /* Returns whether they end in a call whose target is in the instruction. `to`: the target, if

@@ -86,6 +86,12 @@ static bool clears_fp(const uint8_t *code, size_t size)
     return false;
 }
 
+static unsigned insn_size(const uint8_t *code, size_t left)
+{
+    (void)code;
+    return left < INSN ? 0 : INSN;
+}
+
 /* ---- the row ------------------------------------------------------------------------------- */
 
 /* linux: arch/arm64 asm/perf_regs.h. VG, the vectors' length, is bit 46. */
@@ -136,6 +142,7 @@ const struct arch arch_aarch64 = {
     .call_min = INSN,
     .call_max = INSN,
     .clears_fp = clears_fp,
+    .insn_size = insn_size,
     .sigcontext_mode = SAVED_AT(33), /* pstate */
     .user_mode_mask = 0x1f,
     .user_mode = 0, /* EL0, 64 bits */

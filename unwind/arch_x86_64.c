@@ -198,6 +198,12 @@ static const uint8_t user_regs[] = {
 /* The offset of an entry in uc_mcontext.gregs of struct ucontext (asm/sigcontext.h). */
 #define GREG(n) (40 + 8 * (n))
 
+static unsigned insn_size(const uint8_t *code, size_t left)
+{
+    struct insn insn;
+    return insn_decode(code, left, &insn) ? insn.size : 0;
+}
+
 const struct arch arch_x86_64 = {
     .reg = X86_64_REGISTERS,
     .name = "x86_64",
@@ -217,6 +223,7 @@ const struct arch arch_x86_64 = {
     .call_min = 2,
     .call_max = X86_64_CALL_MAX,
     .clears_fp = clears_fp,
+    .insn_size = insn_size,
     .sigcontext_mode = GREG(18), /* cs, gs, fs */
     .user_mode_mask = 0xffff,
     .user_mode = 0x33, /* __USER_CS */

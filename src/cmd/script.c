@@ -33,7 +33,7 @@ static const struct option_row rows[] = {
          'F', "fields", "LIST", take_fields,
          "Print these fields; +FIELD adds to the default, -FIELD removes: comm, tid, pid, time, "
          "cpu, event, trace, ip, sym, dso, addr, symoff, srcline, period, weight, misc, "
-         "phys_addr, uregs, unwind, callname, sample."),
+         "phys_addr, uregs, insn, insnlen, brstack, cgroup, unwind, callname, sample."),
      .list = true, .word_list = script_field_names},
     {ROW_NAMES('S', "symbols", "NAMES", struct script_command, script.symbols,
                "Print only samples in these functions (separated by commas).")},

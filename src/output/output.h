@@ -62,6 +62,10 @@ enum script_field {
     FIELD_CALLNAME = 1 << 19,   /* ljperf's own: the caller's name for a managed function */
     FIELD_SAMPLE = 1 << 20,     /* ljperf's own: the sample's number, for ljperf explain */
     FIELD_KNOWN_LINE = 1 << 21, /* with SRCLINE: nothing where no line is known */
+    FIELD_INSN = 1 << 22,
+    FIELD_INSNLEN = 1 << 23,
+    FIELD_BRSTACK = 1 << 24,
+    FIELD_CGROUP = 1 << 25,
     FIELD_CALLCHAIN_DEFAULTS = FIELD_IP | FIELD_SYM | FIELD_SYMOFF | FIELD_DSO,
 };
 

@@ -7,7 +7,7 @@
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "base/hash_table.h"
-#include "output/output.h"
+#include "output/script_internal.h"
 #include "output/syscall_name.h"
 #include "perfdata/offcpu.h"
 
@@ -48,6 +48,10 @@ static const struct {
     {"unwind", FIELD_UNWIND},
     {"callname", FIELD_CALLNAME},
     {"sample", FIELD_SAMPLE},
+    {"insn", FIELD_INSN},
+    {"insnlen", FIELD_INSNLEN},
+    {"brstack", FIELD_BRSTACK},
+    {"cgroup", FIELD_CGROUP},
 };
 
 uint32_t script_field(const char *name)
@@ -61,7 +65,7 @@ uint32_t script_field(const char *name)
 const char *script_field_names(void)
 {
     return "comm,tid,pid,time,cpu,event,trace,ip,sym,dso,addr,symoff,srcline,period,weight,misc,"
-           "phys_addr,uregs,unwind,callname,sample";
+           "phys_addr,uregs,insn,insnlen,brstack,cgroup,unwind,callname,sample";
 }
 
 /* ---- which fields an event shows ----------------------------------------------------------- */
@@ -109,6 +113,8 @@ static uint32_t recorded_fields(const struct perf_event_attr *attr)
         {PERF_SAMPLE_WEIGHT_TYPE, FIELD_WEIGHT},
         {PERF_SAMPLE_PHYS_ADDR, FIELD_PHYS_ADDR},
         {PERF_SAMPLE_REGS_USER, FIELD_UREGS},
+        {PERF_SAMPLE_BRANCH_STACK, FIELD_BRSTACK},
+        {PERF_SAMPLE_CGROUP, FIELD_CGROUP},
     };
     uint32_t fields = UINT32_MAX;
     for (size_t i = 0; i < sizeof(need) / sizeof(*need); i++)
@@ -133,10 +139,35 @@ static struct event_style event_style(const struct script *s, const struct perfd
     return e->index < s->nr_styles ? s->styles[e->index] : style_of(s, e);
 }
 
+/* What is recorded only if it is asked for is missed by who asks for it here. Other fields are left
+ * out where they were not recorded. A pipe may announce its events later. */
+static int check_fields(const struct script_options *o, const struct perfdata *pd,
+                        struct error *err)
+{
+    static const struct {
+        uint32_t field;
+        const char *text;
+    } asked[] = {
+        {FIELD_BRSTACK, "no branches for the field brstack: record with perf record -b, on a "
+                        "processor that keeps them"},
+        {FIELD_CGROUP, "no control groups for the field cgroup: record with --all-cgroups"},
+    };
+    const size_t nr = perfdata_nr_events(pd);
+    uint32_t recorded = 0;
+    for (size_t i = 0; i < nr; i++)
+        recorded |= recorded_fields(&perfdata_event(pd, i)->attr);
+    for (size_t i = 0; nr && i < sizeof(asked) / sizeof(*asked); i++)
+        if ((o->fields | o->add) & ~o->remove & ~recorded & asked[i].field)
+            return error_set(err, ERROR_FORMAT, "the recording has %s", asked[i].text);
+    return 0;
+}
+
 int script_create(const struct script_options *options, struct replay *r, struct script **ret,
                   struct error *err)
 {
     const struct perfdata *pd = replay_perfdata(r);
+    if (check_fields(options, pd, err) < 0)
+        return -1;
     struct script *s = calloc(1, sizeof(*s));
     if (!s)
         return error_no_memory(err);
@@ -643,6 +674,11 @@ static void put_head(const struct script_worker *w, struct text *t, const struct
         text_hex(t, s->addr, 16);
     if (fields & FIELD_WEIGHT)
         text_dec(t, s->weight, 16);
+    if (fields & FIELD_CGROUP) {
+        const char *path = session_cgroup(replay_session(w->script->replay), s->cgroup);
+        text_char(t, ' ');
+        text_module(t, path ? path : "unknown");
+    }
 }
 
 static const char *const end_names[STACK_NR_ENDS] = {
@@ -738,6 +774,10 @@ static int script_sample(void *worker, const struct replay_sample *s, struct err
     }
     if (style.fields & FIELD_UREGS)
         put_uregs(&w->out, s->sample, s->arch);
+    if (style.fields & FIELD_BRSTACK)
+        script_put_branches(&w->out, s, replay_session(w->script->replay), style.fields);
+    if (style.fields & (FIELD_INSN | FIELD_INSNLEN))
+        script_put_instruction(&w->out, s, style.fields);
     if (style.fields & FIELD_PHYS_ADDR)
         text_hex(&w->out, s->sample->phys_addr, 16);
     text_char(&w->out, '\n');
