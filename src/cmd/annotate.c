@@ -52,6 +52,10 @@ static const struct option_row rows[] = {
               "Print text, as this command always does.")},
     {ROW_WORD('M', "disassembler-style", "STYLE", struct annotate_command, options.syntax, syntaxes,
               "Write machine code as Intel (intel, the default) or AT&T (att) does.")},
+    {ROW_FLAG('l', "print-line", struct annotate_command, options.lines,
+              "First list the heaviest lines, and name them beside their instructions.")},
+    {ROW_FLAG('n', "show-nr-samples", struct annotate_command, options.counts,
+              "Print numbers of samples, not percentages.")},
     {ROW_FLAG(0, "samples", struct annotate_command, options.samples,
               "Count samples, not periods.")},
     {0},
@@ -122,6 +126,7 @@ int cmd_annotate(int argc, char **argv)
         error_set(&err, ERROR_FORMAT, "a function and --trace cannot be given together");
         status = command_line_error(&annotate_command_line, NULL, &err);
     }
+    ac.options.samples |= ac.options.counts;
     if (status < 0) {
         common_page(&c);
         status = run(&c, &ac, &err) < 0 ? command_error("annotate", &err, EXIT_BAD_INPUT) : 0;

@@ -258,12 +258,52 @@ static int print_ways(const struct annotated *a, const struct weights *w, struct
 
 /* ---- one function --------------------------------------------------------------------------- */
 
-void annotate_percent(FILE *out, uint64_t part, uint64_t whole)
+void annotate_share(const struct annotate_options *o, FILE *out, uint64_t part, uint64_t whole)
 {
-    if (part && whole)
-        fprintf(out, " %7.2f%%", 100.0 * (double)part / (double)whole);
-    else
+    if (!part || !whole)
         fputs("         ", out);
+    else if (o->counts)
+        fprintf(out, " %8" PRIu64, part);
+    else
+        fprintf(out, " %7.2f%%", 100.0 * (double)part / (double)whole);
+}
+
+bool annotate_is_heavy(const struct annotated *a, uint64_t self)
+{
+    return 200.0 * (double)self > (double)a->weight.self;
+}
+
+static int compare_weights(const void *x, const void *y)
+{
+    const struct weighed_line *a = x, *b = y;
+    if (a->weight.self != b->weight.self)
+        return a->weight.self < b->weight.self ? 1 : -1;
+    if (a->file != b->file)
+        return !a->file ? 1 : !b->file ? -1 : strcmp(a->file, b->file);
+    return (a->line > b->line) - (a->line < b->line);
+}
+
+/* The heaviest lines, as perf lists them first. */
+static void print_summary(struct annotated *a)
+{
+    struct text t = {0};
+    text_string(&t, "#\n# Sorted summary for file ");
+    text_name(&t, a->function->module ? a->function->module : "[unknown]");
+    fprintf(a->out, "%.*s\n# .......\n", (int)t.size, t.at ? t.at : "");
+    if (a->lines.nr)
+        qsort(a->lines.at, a->lines.nr, sizeof(*a->lines.at), compare_weights);
+    size_t nr = 0;
+    for (; nr < a->lines.nr && annotate_is_heavy(a, a->lines.at[nr].weight.self); nr++) {
+        const struct weighed_line *l = &a->lines.at[nr];
+        const char *slash = l->file ? strrchr(l->file, '/') : NULL;
+        t.size = 0;
+        text_name(&t, slash ? slash + 1 : l->file ? l->file : "??");
+        annotate_share(a->options, a->out, l->weight.self, a->weight.self);
+        fprintf(a->out, "  %.*s:%" PRIu32 "\n", (int)t.size, t.at ? t.at : "", l->line);
+    }
+    if (!nr)
+        fputs("# nothing higher than 0.5 %\n", a->out);
+    text_free(&t);
 }
 
 static void print_head(const struct annotated *a, const struct weights *w)
@@ -309,6 +349,8 @@ static int print_function(struct annotated *a, const struct weights *w, struct e
         return -1;
     if (a->function->kind == FRAME_LUA && a->function->symbol)
         print_reasons(a);
+    if (a->options->lines)
+        print_summary(a);
     return is_native(a->function) ? annotate_code(a, err) : annotate_source(a, err);
 }
 

@@ -13,6 +13,8 @@ struct annotate_options {
     const char *symbol;     /* NULL: the function with the most samples of its own */
     const char *source_dir; /* folder to search for sources first; NULL: only the recorded paths */
     bool samples;           /* count samples, not periods */
+    bool counts;            /* with samples: print their numbers, not shares */
+    bool lines;             /* first list the lines with most weight, and name them beside code */
     enum annotate_syntax syntax;
 };
 

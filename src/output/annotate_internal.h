@@ -50,6 +50,11 @@ struct source_files {
     const struct replay *replay;
     VEC(struct source *) files;
 };
+/* The time of the recording's end in seconds since 1970; if the recording has no wall clock time,
+ * that of its file. */
+uint64_t annotate_recorded_at(const struct annotated *a);
+/* Whether a source file that is here was changed after this time. */
+bool annotate_is_newer(struct source_files *files, const char *file, uint64_t recorded);
 /* Returns a line of the file that the program calls `file`, or NULL if the line was not found. The
  * line ends at its newline. It lives as long as `files`. */
 const char *annotate_line(struct source_files *files, const char *file, uint32_t line);
@@ -57,7 +62,11 @@ void source_files_free(struct source_files *files);
 /* Print a line up to its newline. Characters that a terminal must not get are escaped. */
 void annotate_text(FILE *out, const char *line);
 
-/* Print a share as "  12.34%", or as many blanks if it is 0. */
-void annotate_percent(FILE *out, uint64_t part, uint64_t whole);
+/* Print a share as "   12.34%", or with options.counts the part itself; or as many blanks if it is
+ * 0. */
+void annotate_share(const struct annotate_options *o, FILE *out, uint64_t part, uint64_t whole);
+/* Whether a place of this weight is named with options.lines: as in perf, with more than half a
+ * percent of the function's own samples. */
+bool annotate_is_heavy(const struct annotated *a, uint64_t self);
 
 #endif

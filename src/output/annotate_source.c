@@ -89,6 +89,12 @@ const char *annotate_line(struct source_files *files, const char *file, uint32_t
     return s && line && line <= s->lines.nr ? s->lines.at[line - 1] : NULL;
 }
 
+bool annotate_is_newer(struct source_files *files, const char *file, uint64_t recorded)
+{
+    const struct source *s = open_source(files, file);
+    return s && s->file.bytes && recorded && (uint64_t)s->file.changed > recorded;
+}
+
 void source_files_free(struct source_files *files)
 {
     vec_foreach (s, &files->files) {
@@ -111,8 +117,8 @@ static int compare_lines(const void *x, const void *y)
 static void print_line(const struct annotated *a, const struct weight *w, uint32_t number,
                        const char *text)
 {
-    annotate_percent(a->out, w->self, a->weight.self);
-    annotate_percent(a->out, w->total, a->weight.total);
+    annotate_share(a->options, a->out, w->self, a->weight.self);
+    annotate_share(a->options, a->out, w->total, a->weight.total);
     if (number)
         fprintf(a->out, "  %6" PRIu32 "  ", number);
     else
@@ -179,9 +185,7 @@ static void print_without(const struct annotated *a, const struct weighed_line *
         print_line(a, &lines[i].weight, lines[i].line, "");
 }
 
-/* Returns the time of the recording's end in seconds since 1970; if the recording has no wall clock
- * time, that of its file. */
-static uint64_t recorded_at(const struct annotated *a)
+uint64_t annotate_recorded_at(const struct annotated *a)
 {
     uint64_t ns = export_wall_clock(&(struct export){.replay = a->replay}, a->last);
     struct stat st;
@@ -207,7 +211,7 @@ static int print_group(const struct annotated *a, const struct weighed_line *lin
         fprintf(a->out, "# the source was not found; --source-dir tells where it is\n");
         print_without(a, lines, nr);
     } else {
-        uint64_t when = recorded_at(a);
+        uint64_t when = annotate_recorded_at(a);
         print_columns(a, s.file.path);
         if (when && (uint64_t)s.file.changed > when)
             fputs("# the source was changed after the recording: lines may not be those\n", a->out);

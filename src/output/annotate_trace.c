@@ -322,7 +322,7 @@ static void print_instruction(void *context, const struct instruction *i)
     for (uint32_t k = 0; k < i->size && offset + k < l->size; k++)
         self += p->trace->self[offset + k];
     print_marks(p, offset);
-    annotate_percent(p->out, self, p->trace->self[l->size]);
+    annotate_share(p->t->options, p->out, self, p->trace->self[l->size]);
     fprintf(p->out, " :  %" PRIx64 ":  %-7s %s", i->address, i->name, i->operands);
     if (*i->name == 'j')
         print_target(p, i, strtoull(i->operands, NULL, 16));
