@@ -647,13 +647,11 @@ static void say_empty(const struct replay *r, const struct replay_stats *st)
 }
 
 /* Files with a Lua, say, whose functions nobody can name. */
-static void say_runtimes(struct dsos *all)
+static void say_runtimes(const struct replay *r)
 {
     struct text line = {0};
-    for (size_t i = 0; i < dsos_count(all); i++) {
-        const char *problem = dso_runtime_problem(dsos_at(all, i));
-        if (!problem)
-            continue;
+    const char *problem;
+    for (size_t i = 0; (problem = replay_runtime_problem(r, &i)); i++) {
         line.size = 0;
         text_clean(&line, problem);
         fprintf(stderr, "ljperf: %.*s (its functions have no names)\n", (int)line.size,
@@ -687,7 +685,7 @@ void common_summary(const struct common *c, struct replay *r)
         say_copies(replay_perfdata(r), st);
         say_readings(st);
         say_untold(st);
-        say_runtimes(replay_dsos(r));
+        say_runtimes(r);
         say_stacks(c, st, perfdata_path(replay_perfdata(r)));
     }
 }

@@ -395,7 +395,6 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
         return error_no_memory(err);
     struct report_options options = c->report;
     options.machine = perfdata_arch(pd);
-    options.session = replay_session(r);
     int failed = (c->header && common_put_header(r, &out, err) < 0) ||
                  report_print(s, &options, events, perfdata_nr_events(pd),
                               perfdata_loss(pd)->samples_lost, &out, err) < 0 ||

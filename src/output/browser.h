@@ -24,8 +24,7 @@ struct browser_data {
     const struct stacks *stacks;
     const struct report_event *events;
     size_t nr_events;
-    const char *machine;           /* as report_options have them */
-    const struct session *session; /* may be NULL, as `machine` */
+    const char *machine; /* as report_options have it; may be NULL */
 };
 
 struct browser;

@@ -92,7 +92,6 @@ struct report_options {
     const char *weight;           /* the name of what periods count (--weight); NULL: the event */
     enum weight_unit weight_unit; /* of periods, if there is a name */
     const char *machine; /* as the recording calls it: for names of system calls; NULL: not known */
-    const struct session *session; /* for names of control groups; NULL: none are known */
     unsigned threads; /* number of ljperf's threads to print with; 0: one. The text is the same */
 };
 

@@ -4,7 +4,6 @@
 #include "output/report_internal.h"
 #include "output/syscall_name.h"
 #include "perfdata/offcpu.h"
-#include "session/session.h"
 #include "stacks/state.h"
 
 #include <inttypes.h>
@@ -140,11 +139,9 @@ static void put_syscall(struct text *t, const struct report *r, const struct rep
 }
 
 /* perf's words for what has none, and for one that no record names. */
-static void put_cgroup(struct text *t, const struct report *r, const struct report_group *g)
+static void put_cgroup(struct text *t, const struct report_group *g)
 {
-    const struct session *s = r->options->session;
-    const char *path = s ? session_cgroup(s, g->of.cgroup) : NULL;
-    text_symbol(t, !g->of.cgroup ? "N/A" : path ? path : "unknown");
+    text_symbol(t, !g->of.cgroup ? "N/A" : g->of.cgroup_path ? g->of.cgroup_path : "unknown");
 }
 
 static void put_group_key(struct text *t, const struct report *r, const struct report_group *g,
@@ -187,7 +184,7 @@ static void put_group_key(struct text *t, const struct report *r, const struct r
         put_syscall(t, r, g);
         break;
     case KEY_CGROUP:
-        put_cgroup(t, r, g);
+        put_cgroup(t, g);
         break;
     default:
         break;

@@ -366,6 +366,20 @@ struct managed_names *replay_managed_names(const struct replay *r)
     return r->managed;
 }
 
+const char *replay_runtime_problem(const struct replay *r, size_t *index)
+{
+    const char *problem = NULL;
+    for (; !problem && *index < dsos_count(r->dsos); ++*index)
+        problem = dso_runtime_problem(dsos_at(r->dsos, *index));
+    *index -= problem != NULL;
+    return problem;
+}
+
+const char *replay_cgroup(const struct replay *r, uint64_t id)
+{
+    return session_cgroup(r->session, id);
+}
+
 struct dsos *replay_dsos(const struct replay *r)
 {
     return r->dsos;

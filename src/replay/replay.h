@@ -197,6 +197,11 @@ const struct session *replay_session(const struct replay *r);
 /* Returns a line for stderr about snapshots; NULL: no more. */
 const char *replay_warning(const struct replay *r, size_t index);
 struct dsos *replay_dsos(const struct replay *r);
+/* Returns a line about a file whose runtime is not understood: of the files from number *index on,
+ * whose number it sets. NULL: no more. To be called after the run. */
+const char *replay_runtime_problem(const struct replay *r, size_t *index);
+/* Returns the path of the control group with this id; NULL: no record names it. */
+const char *replay_cgroup(const struct replay *r, uint64_t id);
 /* Returns the functions of managed languages that frames refer to. */
 struct managed_names *replay_managed_names(const struct replay *r);
 const struct replay_options *replay_options(const struct replay *r);

@@ -402,6 +402,7 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
         return error_no_memory(err);
     c->stacks = context;
     c->stacks->managed = replay_managed_names(replay_of(w));
+    c->stacks->replay = replay_of(w);
     c->worker = w;
     c->batch = 1;
     *ret = c;

@@ -189,8 +189,21 @@ static bool has_managed(const struct stacks *s)
     return false;
 }
 
+/* The session's strings go with the replay. */
+static int name_cgroups(struct stacks *s, struct error *err)
+{
+    bool failed = false;
+    vec_foreach (g, &s->groups)
+        if (g->cgroup && s->replay)
+            g->cgroup_path =
+                intern_or_null(s->strings, replay_cgroup(s->replay, g->cgroup), &failed);
+    return failed ? error_no_memory(err) : 0;
+}
+
 int stacks_finish(struct stacks *s, struct error *err)
 {
+    if (name_cgroups(s, err) < 0)
+        return -1;
     if (!s->managed || !has_managed(s))
         return 0;
     uint32_t *index = calloc(s->functions.nr, sizeof(*index));

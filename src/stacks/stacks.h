@@ -57,7 +57,8 @@ struct stack_group {
     /* With by_wait, else 0: enum wait_reason, and 1 + the number of the system call that waited. */
     uint8_t reason;
     uint16_t syscall;
-    uint64_t cgroup; /* with by_cgroup: its id (session_cgroup()); else 0 */
+    uint64_t cgroup;         /* with by_cgroup: its id; else 0 */
+    const char *cgroup_path; /* of this id, after stacks_finish(); NULL: no record names it */
 };
 
 struct stack_node {

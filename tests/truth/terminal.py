@@ -72,8 +72,11 @@ class Terminal:
         """Until test(screen) holds; a failure if it does not."""
         for _ in range(200):
             screen = self.screen()
-            if test(screen):
-                return screen
+            try:
+                if test(screen):
+                    return screen
+            except IndexError:  # a line that is not drawn yet
+                pass
             time.sleep(0.05)
         failures.append('%s: not shown:\n%s' % (what, '\n'.join(screen)))
         return screen
