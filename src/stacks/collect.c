@@ -296,6 +296,8 @@ static uint32_t group_of(struct collector *c, const struct replay_sample *s)
         e->group.vmstate == g.vmstate && e->group.reason == g.reason &&
         e->group.syscall == g.syscall && e->group.cgroup == g.cgroup)
         return e->index;
+    if (g.cgroup)
+        g.cgroup_path = replay_cgroup(replay_of(c->worker), g.cgroup);
     uint32_t group = stacks_intern_group(c->stacks, &g);
     *e = (struct group_entry){g, group, group != UINT32_MAX};
     return group;
@@ -402,7 +404,6 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
         return error_no_memory(err);
     c->stacks = context;
     c->stacks->managed = replay_managed_names(replay_of(w));
-    c->stacks->replay = replay_of(w);
     c->worker = w;
     c->batch = 1;
     *ret = c;

@@ -96,9 +96,11 @@ uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g)
 {
     struct stack_group key = *g;
     uint32_t ret = UINT32_MAX;
-    key.comm = intern_string(s->strings, g->comm ? g->comm : "");
+    bool failed = false;
+    key.comm = intern_or_null(s->strings, g->comm ? g->comm : "", &failed);
+    key.cgroup_path = intern_or_null(s->strings, g->cgroup_path, &failed);
     pthread_mutex_lock(&s->lock);
-    if (key.comm)
+    if (!failed)
         ret = hash_table_intern(&s->group_table, group_hash(&key), &s->groups, i,
                                 group_equal(&s->groups.at[i], &key), key);
     pthread_mutex_unlock(&s->lock);
@@ -189,21 +191,8 @@ static bool has_managed(const struct stacks *s)
     return false;
 }
 
-/* The session's strings go with the replay. */
-static int name_cgroups(struct stacks *s, struct error *err)
-{
-    bool failed = false;
-    vec_foreach (g, &s->groups)
-        if (g->cgroup && s->replay)
-            g->cgroup_path =
-                intern_or_null(s->strings, replay_cgroup(s->replay, g->cgroup), &failed);
-    return failed ? error_no_memory(err) : 0;
-}
-
 int stacks_finish(struct stacks *s, struct error *err)
 {
-    if (name_cgroups(s, err) < 0)
-        return -1;
     if (!s->managed || !has_managed(s))
         return 0;
     uint32_t *index = calloc(s->functions.nr, sizeof(*index));
