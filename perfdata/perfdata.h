@@ -284,6 +284,14 @@ struct record_cgroup {
 int perfdata_cgroup(const struct perfdata *pd, const struct record *rec, struct record_cgroup *ret,
                     struct error *err);
 
+/* READ: what a thread has counted of an event when it ended. */
+struct record_read {
+    uint32_t pid, tid, event; /* event: its index */
+    uint64_t value;
+};
+int perfdata_read_count(const struct perfdata *pd, const struct record *rec,
+                        struct record_read *ret, struct error *err);
+
 /* FORK and EXIT. */
 struct record_task {
     uint32_t pid, ppid, tid, ptid;

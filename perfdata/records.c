@@ -245,6 +245,28 @@ int perfdata_cgroup(const struct perfdata *pd, const struct record *rec, struct 
     return finish(pd, rec, &c, err);
 }
 
+int perfdata_read_count(const struct perfdata *pd, const struct record *rec,
+                        struct record_read *ret, struct error *err)
+{
+    struct cursor c = record_cursor(pd, rec);
+    memset(ret, 0, sizeof(*ret));
+    if (rec->type != PERF_RECORD_READ)
+        return wrong_type(pd, rec, err);
+    ret->pid = cursor_u32(&c);
+    ret->tid = cursor_u32(&c);
+    /* readers need one format for all events */
+    uint64_t format = perfdata_nr_events(pd) ? perfdata_event(pd, 0)->attr.read_format : 0;
+    if (format & PERF_FORMAT_GROUP)
+        return error_set(err, ERROR_UNSUPPORTED, "the counts of a group in one record");
+    ret->value = cursor_u64(&c);
+    cursor_skip(&c, (format & PERF_FORMAT_TOTAL_TIME_ENABLED ? 8 : 0) +
+                        (format & PERF_FORMAT_TOTAL_TIME_RUNNING ? 8 : 0));
+    const struct perfdata_event *e =
+        format & PERF_FORMAT_ID ? perfdata_event_by_id(pd, cursor_u64(&c)) : NULL;
+    ret->event = e ? (uint32_t)e->index : 0;
+    return finish(pd, rec, &c, err);
+}
+
 int perfdata_task(const struct perfdata *pd, const struct record *rec, struct record_task *ret,
                   struct error *err)
 {

@@ -4,6 +4,7 @@
 #include "cmd/common.h"
 #include "output/output.h"
 #include "output/report.h"
+#include "session/facts.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +20,7 @@ struct report_command {
     struct report_options report;
     enum choice children, callers_first;
     enum percentage percentage;
-    bool header, header_only, stdio, tui, fields;
+    bool header, header_only, stdio, tui, fields, threads;
     regex_t parent, ignore_callees;
     bool has_parent, has_ignore_callees;
     const char *output;
@@ -329,6 +330,8 @@ static const struct option_row rows[] = {
                 "Show only rows whose function's name contains TEXT.")},
     {ROW_FLAG('U', "hide-unresolved", struct report_command, report.hide_unresolved,
               "Leave out functions without a name.")},
+    {ROW_FLAG('T', "threads", struct report_command, threads,
+              "Print behind the rows what each thread had counted when it ended (record -s).")},
     {ROW_FLAG(
         0, "hierarchy", struct report_command, report.hierarchy,
         "Print rows with the same first key below one line with their sum, those with the same "
@@ -395,9 +398,18 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
         return error_no_memory(err);
     struct report_options options = c->report;
     options.machine = perfdata_arch(pd);
+    options.facts = replay_facts(r);
+    struct session_count any;
+    if (c->threads && !session_count(options.facts, 0, &any)) {
+        free(events);
+        return error_set(err, ERROR_FORMAT,
+                         "the recording has no counts of threads for -T: record with -s");
+    }
     int failed = (c->header && common_put_header(r, &out, err) < 0) ||
                  report_print(s, &options, events, perfdata_nr_events(pd),
                               perfdata_loss(pd)->samples_lost, &out, err) < 0 ||
+                 (c->threads && report_put_threads(options.facts, events, perfdata_nr_events(pd),
+                                                   &out, err) < 0) ||
                  common_write(c->output, &out, err) < 0;
     text_free(&out);
     free(events);
@@ -470,7 +482,7 @@ static int browse(struct common *c, struct report_command *rc, struct error *err
 static bool wants_browser(const struct report_command *rc)
 {
     bool text = rc->stdio || rc->header || rc->output || rc->report.bare || rc->report.separator ||
-                rc->report.hierarchy;
+                rc->report.hierarchy || rc->threads;
     return rc->tui || (!text && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
 }
 

@@ -24,7 +24,8 @@ struct browser_data {
     const struct stacks *stacks;
     const struct report_event *events;
     size_t nr_events;
-    const char *machine; /* as report_options have it; may be NULL */
+    const char *machine;               /* as report_options have them */
+    const struct session_facts *facts; /* may be NULL, as `machine` */
 };
 
 struct browser;

@@ -92,6 +92,7 @@ struct report_options {
     const char *weight;           /* the name of what periods count (--weight); NULL: the event */
     enum weight_unit weight_unit; /* of periods, if there is a name */
     const char *machine; /* as the recording calls it: for names of system calls; NULL: not known */
+    const struct session_facts *facts; /* for names of control groups; NULL: none are known */
     unsigned threads; /* number of ljperf's threads to print with; 0: one. The text is the same */
 };
 
@@ -107,6 +108,10 @@ struct report_event {
     const char *name;
     bool callchain; /* its samples have call chains */
 };
+
+/* Append what threads had counted when they ended, by event. */
+int report_put_threads(const struct session_facts *s, const struct report_event *events,
+                       size_t nr_events, struct text *out, struct error *err);
 
 /* Append the whole report. `lost` is the number of samples lost while recording. */
 int report_print(const struct stacks *s, const struct report_options *options,

@@ -4,6 +4,7 @@
 #include "output/report_internal.h"
 #include "output/syscall_name.h"
 #include "perfdata/offcpu.h"
+#include "session/facts.h"
 #include "stacks/state.h"
 
 #include <inttypes.h>
@@ -141,7 +142,9 @@ static void put_syscall(struct text *t, const struct report *r, const struct rep
 /* perf's words for what has none, and for one that no record names. */
 static void put_cgroup(struct text *t, const struct report_group *g)
 {
-    text_symbol(t, !g->of.cgroup ? "N/A" : g->of.cgroup_path ? g->of.cgroup_path : "unknown");
+    const struct session_facts *s = r->options->facts;
+    const char *path = s ? session_cgroup(s, g->of.cgroup) : NULL;
+    text_symbol(t, !g->of.cgroup ? "N/A" : path ? path : "unknown");
 }
 
 static void put_group_key(struct text *t, const struct report *r, const struct report_group *g,

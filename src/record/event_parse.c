@@ -79,6 +79,7 @@ static void spec_free(struct event_spec *s)
     free(s->name);
     free(s->group);
     free(s->member);
+    free(s->filter);
 }
 
 void event_specs_free(event_spec_vec *specs)
@@ -464,7 +465,9 @@ int event_specs_parse(const char *text, event_spec_vec *specs, struct error *err
     char one[256];
     if (strpbrk(text, "{}"))
         return error_set(err, ERROR_UNSUPPORTED,
-                         "-e %s: groups cannot be recorded; name the events one by one", text);
+                         "-e %s: groups are not recorded here: name the events one by one, "
+                         "without braces; each is sampled by itself",
+                         text);
     if (!*text)
         return error_set(err, ERROR_FORMAT, "-e names no event");
     while (*text) {

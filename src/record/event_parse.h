@@ -15,9 +15,10 @@ struct event_spec {
     char *name;                  /* as the user gave it, for reports; owned */
     char *group;                 /* tracepoints: the system in tracefs ("sched"); owned */
     char *member;                /* tracepoints: the name in that system ("sched_switch"); owned */
-    uint64_t period, frequency;  /* terms of its own; 0: those of the recording */
-    bool modified;               /* modifiers say what is excluded */
-    bool by_default;             /* the user did not ask for it: it may be replaced silently */
+    char *filter; /* tracepoints: what passes, in the kernel's words; owned; NULL: all */
+    uint64_t period, frequency; /* terms of its own; 0: those of the recording */
+    bool modified;              /* modifiers say what is excluded */
+    bool by_default;            /* the user did not ask for it: it may be replaced silently */
 };
 
 typedef VEC(struct event_spec) event_spec_vec;

@@ -52,6 +52,27 @@ static void tracking_set(const struct record_options *o, struct perf_event_attr 
     a->ksymbol = a->bpf_event = 1;
     a->mmap_data = o->callgraph == CALLGRAPH_DWARF; /* [heap], [stack], arenas of generated code */
     a->build_id = 1;
+    a->namespaces = o->namespaces;
+    a->context_switch = o->switch_events;
+    a->cgroup = o->all_cgroups;
+    a->mmap_data |= o->data;
+}
+
+/* What is recorded of samples if the user asks for it. */
+static void extras_set(const struct record_options *o, struct perf_event_attr *a)
+{
+    if (o->data)
+        a->sample_type |= PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_SRC;
+    if (o->weight)
+        a->sample_type |= PERF_SAMPLE_WEIGHT;
+    if (o->all_cgroups)
+        a->sample_type |= PERF_SAMPLE_CGROUP;
+    if (o->branches)
+        a->sample_type |= PERF_SAMPLE_BRANCH_STACK;
+    a->branch_sample_type = o->branches;
+    a->inherit_stat = o->stat && a->inherit;
+    if (o->no_samples)
+        a->freq = a->sample_period = 0;
 }
 
 static void common_set(const struct record_options *o, const struct events *e,
@@ -59,7 +80,7 @@ static void common_set(const struct record_options *o, const struct events *e,
 {
     a->size = sizeof(*a);
     a->sample_type = CAPTURE_IDS | PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD;
-    a->read_format = CAPTURE_READ_FORMAT;
+    a->read_format = CAPTURE_READ_FORMAT | (o->stat ? CAPTURE_TIMES : 0);
     a->sample_id_all = 1;
     a->disabled = 1;
     a->inherit = !o->no_inherit;
@@ -103,6 +124,7 @@ static void sampling_set(const struct record_options *o, const struct events *e,
     if (e->user_only && !spec->modified)
         a->exclude_kernel = a->exclude_hv = 1;
     exclude_kernel_chain(a);
+    extras_set(o, a);
 }
 
 /* ---- errors -------------------------------------------------------------------------------- */
@@ -145,10 +167,23 @@ static bool is_too_precise(const struct perf_event_attr *a, int why)
     return why == EOPNOTSUPP && a->precise_ip;
 }
 
+/* Whether no branches come with an event. */
+static bool has_no_branches(const struct perf_event_attr *a, int why)
+{
+    return (why == EOPNOTSUPP || why == EINVAL) && a->sample_type & PERF_SAMPLE_BRANCH_STACK;
+}
+
 static int open_error(const char *name, const struct perf_event_attr *a, const char *cpus,
                       bool others, int why, struct error *err)
 {
     const char *cure = "";
+    if (has_no_branches(a, why))
+        return error_set(
+            err, ERROR_SYSTEM,
+            "event %s: the processor or this event has no branches to sample (perf says: "
+            "PMU Hardware or event type doesn't support branch stack sampling): leave "
+            "out -b and -j",
+            name);
     switch (why) {
     case EACCES:
     case EPERM:
@@ -269,6 +304,20 @@ static int event_take_fds(struct events *e, struct open_event *ev, fd_vec *fds, 
     return 0;
 }
 
+static int event_filter(const struct open_event *ev, const struct event_spec *spec,
+                        struct error *err)
+{
+    const char *root = tracefs_root();
+    for (size_t i = 0; spec->filter && i < ev->nr_fds; i++)
+        if (ioctl(ev->fds[i], PERF_EVENT_IOC_SET_FILTER, spec->filter) < 0)
+            return error_system(
+                err, errno,
+                "event %s: the kernel does not take the filter '%.60s', whose fields "
+                "are in %s/events/%.30s/%.30s/format",
+                ev->pub.name, spec->filter, root ? root : "tracefs", spec->group, spec->member);
+    return 0;
+}
+
 /* ---- opening ------------------------------------------------------------------------------- */
 
 /* Give up one feature that an older kernel may lack. False: no feature is left to give up. */
@@ -294,7 +343,7 @@ static bool event_fall_back(const struct record_options *o, struct events *e,
                             struct error *err)
 {
     bool no_counter = (why == ENOENT || why == ENODEV || why == ENXIO || why == EOPNOTSUPP) &&
-                      !is_too_precise(a, why);
+                      !is_too_precise(a, why) && !has_no_branches(a, why);
     if (why == EINVAL && give_up_feature(e, a))
         return true;
     if (no_counter && spec && a->type == PERF_TYPE_HARDWARE && !o->period &&
@@ -349,6 +398,8 @@ static int event_open(const struct record_options *o, struct events *e, struct p
     fds_subtract(&after, &before);
     if (!r)
         r = event_take_fds(e, ev, &after, err);
+    if (!r && spec)
+        r = event_filter(ev, spec, err);
     vec_free(&before);
     vec_free(&after);
     return r;
@@ -625,13 +676,15 @@ int events_by_id(const struct events *e, uint64_t id)
 uint64_t events_lost(const struct events *e, size_t event)
 {
     const struct open_event *ev = &e->at[event];
+    const uint64_t format = ev->pub.attr.read_format;
+    const size_t nr = format & CAPTURE_TIMES ? 5 : 3; /* value, times, id, lost */
     uint64_t all = 0;
-    if (ev->pub.attr.read_format != CAPTURE_READ_FORMAT)
+    if ((format | CAPTURE_TIMES) != (CAPTURE_READ_FORMAT | CAPTURE_TIMES))
         return 0;
     for (size_t i = 0; i < ev->nr_fds; i++) {
-        uint64_t words[3]; /* value, id, lost */
-        if (read(ev->fds[i], words, sizeof(words)) == sizeof(words))
-            all += words[2];
+        uint64_t words[5];
+        if (read(ev->fds[i], words, nr * sizeof(*words)) == (ssize_t)(nr * sizeof(*words)))
+            all += words[nr - 1];
     }
     return all;
 }

@@ -23,6 +23,9 @@ struct perf_evlist;
  * events. */
 #define CAPTURE_READ_FORMAT (PERF_FORMAT_ID | UINT64_C(16) /* PERF_FORMAT_LOST, Linux 6.0 */)
 
+/* What --stat adds: perf reads counts of tasks only with both times. */
+#define CAPTURE_TIMES ((uint64_t)PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
+
 struct open_event {
     struct perfdata_event pub; /* the event as written to the file; its name and ids are owned */
     int *fds;                  /* [nr_cpus * nr_tasks], ordered by cpu */

@@ -264,7 +264,87 @@ static int take_wall(void *target, const struct option_value *v, struct error *e
 
 static int take_events(void *target, const struct option_value *v, struct error *err)
 {
-    return event_specs_parse(v->text, &((struct record_options *)target)->events, err);
+    struct record_options *o = target;
+    o->last_events = o->events.nr;
+    return event_specs_parse(v->text, &o->events, err);
+}
+
+/* As in perf, a filter is of the tracepoints of the -e before it, and several all have to hold. */
+static int take_filter(void *target, const struct option_value *v, struct error *err)
+{
+    struct record_options *o = target;
+    if (o->last_events >= o->events.nr)
+        return option_error(v, err, "has to follow the -e of its tracepoint");
+    for (size_t i = o->last_events; i < o->events.nr; i++) {
+        struct event_spec *spec = &o->events.at[i];
+        char *both = NULL;
+        if (spec->attr.type != PERF_TYPE_TRACEPOINT)
+            return option_error(v, err, "is for tracepoints and probes, which `%.60s' is not",
+                                spec->name);
+        if ((spec->filter ? asprintf(&both, "(%s) && (%s)", spec->filter, v->text)
+                          : asprintf(&both, "%s", v->text)) < 0)
+            return error_no_memory(err);
+        free(spec->filter);
+        spec->filter = both;
+    }
+    return 0;
+}
+
+/* perf's names of what is sampled of branches. */
+static const struct {
+    const char *name;
+    uint64_t bits;
+} branch_filters[] = {
+    {"u", PERF_SAMPLE_BRANCH_USER},
+    {"k", PERF_SAMPLE_BRANCH_KERNEL},
+    {"hv", PERF_SAMPLE_BRANCH_HV},
+    {"any", PERF_SAMPLE_BRANCH_ANY},
+    {"any_call", PERF_SAMPLE_BRANCH_ANY_CALL},
+    {"any_ret", PERF_SAMPLE_BRANCH_ANY_RETURN},
+    {"ind_call", PERF_SAMPLE_BRANCH_IND_CALL},
+    {"abort_tx", PERF_SAMPLE_BRANCH_ABORT_TX},
+    {"in_tx", PERF_SAMPLE_BRANCH_IN_TX},
+    {"no_tx", PERF_SAMPLE_BRANCH_NO_TX},
+    {"cond", PERF_SAMPLE_BRANCH_COND},
+    {"ind_jmp", PERF_SAMPLE_BRANCH_IND_JUMP},
+    {"call", PERF_SAMPLE_BRANCH_CALL},
+    {"save_type", PERF_SAMPLE_BRANCH_TYPE_SAVE},
+};
+
+static const char *branch_names(void)
+{
+    return "u,k,hv,any,any_call,any_ret,ind_call,abort_tx,in_tx,no_tx,cond,ind_jmp,call,save_type";
+}
+
+static int take_branch_filter(void *target, const struct option_value *v, struct error *err)
+{
+    const uint64_t levels = PERF_SAMPLE_BRANCH_PLM_ALL | PERF_SAMPLE_BRANCH_TYPE_SAVE;
+    struct record_options *o = target;
+    for (const char *word = v->text;; word++) {
+        const size_t size = strcspn(word, ",");
+        uint64_t bits = 0;
+        for (size_t i = 0; i < sizeof(branch_filters) / sizeof(*branch_filters); i++)
+            if (strlen(branch_filters[i].name) == size &&
+                strncmp(word, branch_filters[i].name, size) == 0)
+                bits = branch_filters[i].bits;
+        if (!bits)
+            return option_error(v, err, "expects %s, not `%.60s'", branch_names(), word);
+        o->branches |= bits;
+        word += size;
+        if (!*word)
+            break;
+    }
+    if (!(o->branches & ~levels)) /* perf's default */
+        o->branches |= PERF_SAMPLE_BRANCH_ANY;
+    return 0;
+}
+
+static int take_branches(void *target, const struct option_value *v, struct error *err)
+{
+    (void)v;
+    (void)err;
+    ((struct record_options *)target)->branches |= PERF_SAMPLE_BRANCH_ANY;
+    return 0;
 }
 
 static int take_delay(void *target, const struct option_value *v, struct error *err)
@@ -284,8 +364,7 @@ static int take_duration(void *target, const struct option_value *v, struct erro
     double seconds = strtod(v->text, &end);
     if (*v->text < '0' || *v->text > '9' || *end)
         return option_error(v, err, "expects seconds (as 10 or 0.5), not `%.60s'%s", v->text,
-                            v->letter ? ": perf's -d (--data) does not exist in ljperf record"
-                                      : "");
+                            v->letter ? ": perf's -d is --data here" : "");
     if (!(seconds >= LEAST && seconds <= MOST))
         return option_error(v, err, "expects %g to %g seconds, not `%.60s'", LEAST, MOST, v->text);
     ((struct record_options *)target)->duration_ns = (uint64_t)(seconds * NS);
@@ -307,6 +386,28 @@ static const struct option_row what_rows[] = {
     {ROW_CALL(0, "call-graph", "HOW", take_callgraph,
               "Record stacks by dwarf[,BYTES], fp or none (dwarf,65528)."),
      .word_list = callgraph_names},
+    {ROW_CALL(0, "filter", "FILTER", take_filter,
+              "Record of the tracepoints of the -e before it only what passes this filter of the "
+              "kernel's.")},
+    {ROW_FLAG(0, "data", struct record_options, data,
+              "Record addresses of data. It is perf's -d.")},
+    {ROW_FLAG('W', "weight", struct record_options, weight,
+              "Record weights, where the processor tells them.")},
+    {ROW_CALL('b', "branch-any", NULL, take_branches,
+              "Record the branches before each sample, where the processor keeps them.")},
+    {ROW_CALL('j', "branch-filter", "LIST", take_branch_filter,
+              "Record these branches: u, k, hv, any, any_call, any_ret, ind_call, abort_tx, in_tx, "
+              "no_tx, cond, ind_jmp, call, save_type."),
+     .list = true, .word_list = branch_names},
+    {ROW_FLAG('s', "stat", struct record_options, stat,
+              "Record what each thread has counted when it ends, for report -T.")},
+    {ROW_FLAG('n', "no-samples", struct record_options, no_samples, "Do not sample, only count.")},
+    {ROW_FLAG(0, "namespaces", struct record_options, namespaces,
+              "Record the namespaces of processes.")},
+    {ROW_FLAG(0, "switch-events", struct record_options, switch_events,
+              "Record when threads are switched.")},
+    {ROW_FLAG(0, "all-cgroups", struct record_options, all_cgroups,
+              "Record the control groups of samples.")},
     {ROW_FLAG(0, "all-user", struct record_options, all_user, "Sample user code only.")},
     {ROW_FLAG(0, "all-kernel", struct record_options, all_kernel, "Sample kernel code only.")},
     {ROW_CALL(
@@ -398,11 +499,10 @@ static const struct option_row always_rows[] = {
 
 static void explain_unknown(const char *option, struct error *err)
 {
-    if (perf_record_option(option))
+    const char *instead = perf_record_instead(option);
+    if (instead)
         error_set(err, ERROR_UNSUPPORTED,
-                  "ljperf record does not have perf record's option `%s': leave it out, or record "
-                  "with perf, whose files ljperf also reads",
-                  option);
+                  "ljperf record does not have perf record's option `%s': %s", option, instead);
 }
 
 const struct option_set record_command_line = {
@@ -463,6 +563,9 @@ static int check(struct record_options *o, struct error *err)
     if (names && o->output && strcmp(o->output, "-") == 0)
         return error_set(err, ERROR_FORMAT, "%s cannot write to a pipe: give -o FILE",
                          o->timestamp_name ? "--timestamp-filename" : "--switch-output");
+    if (o->no_samples && o->off_cpu_ns)
+        return error_set(err, ERROR_FORMAT, "--no-samples and --off-cpu exclude each other");
+    o->no_vm |= o->no_samples; /* nothing is copied where nothing is sampled */
     if (o->off_cpu_ns && o->no_vm)
         return error_set(err, ERROR_FORMAT,
                          "--off-cpu needs the eBPF programs that --no-vm leaves out");

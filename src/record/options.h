@@ -39,6 +39,15 @@ struct record_options {
     uint64_t delay_ms;
     uint64_t duration_ns; /* -d: end after this time; 0: no limit */
     bool no_inherit;
+    bool data;          /* addresses of data, and where they were found */
+    bool weight;        /* what a sample weighs, as the processor tells it: the latency of a load */
+    bool stat;          /* counts of each task when it ends */
+    bool no_samples;    /* only count */
+    bool namespaces;    /* records of tasks' namespaces */
+    bool switch_events; /* records of switches of tasks */
+    bool all_cgroups;   /* records of control groups, and the sample's */
+    uint64_t branches;  /* branch_sample_type; 0: no branches */
+    size_t last_events; /* index of the first event of the last -e: what --filter is about */
     bool no_buildid_cache;
     enum switch_mode switch_mode;
     uint64_t switch_size; /* bytes */
@@ -62,7 +71,7 @@ struct record_options {
      * then. wake_early: where samples are few, every record wakes the recorder, which looks at
      * processes. */
     bool wake_each, wake_early;
-    bool unnamed; /* the closing lines do not name the file: it has no name for the user */
+    bool unnamed;   /* the closing lines do not name the file: it has no name for the user */
     char **command; /* NULL-terminated, points into argv; NULL: none */
     int argc;       /* the whole command line, for the header */
     char **argv;
@@ -76,9 +85,9 @@ int record_options_parse(int argc, char **argv, struct record_options *ret,
                          struct options_parsed *parsed, struct error *err);
 void record_options_free(struct record_options *o);
 
-/* Whether perf record has an option of this name (as "-b" or "--aio=3") that ljperf record does not
- * have. */
-bool perf_record_option(const char *name);
+/* Returns what to do instead of perf record's option of this name (as "-G" or "--aio=3"), which
+ * ljperf record does not have; NULL: perf record has no such option. */
+const char *perf_record_instead(const char *name);
 
 /* Parsers of values; public for tests. */
 

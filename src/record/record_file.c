@@ -77,6 +77,7 @@ static int synthesize_start(struct capture *c, struct text *start, struct error 
                           .context = start,
                           .data_maps = c->o->callgraph == CALLGRAPH_DWARF,
                           .build_ids = c->events.build_ids,
+                          .namespaces = c->o->namespaces,
                           .keep = c->o->no_buildid_cache ? NULL : keep_file,
                           .cache = id_cache_create()};
     const struct perf_event_header end = {PERF_RECORD_FINISHED_INIT, 0, sizeof(end)};
@@ -85,7 +86,9 @@ static int synthesize_start(struct capture *c, struct text *start, struct error 
     if (!s.cache)
         return error_no_memory(err);
     int failed = synthesize_lists(&s, &c->events, tids, c->tids.nr, err) < 0 ||
-                 synthesize_kernel(&s, &hidden, err) < 0 || synthesize_targets(c, &s, err) < 0;
+                 synthesize_kernel(&s, &hidden, err) < 0 ||
+                 (c->o->all_cgroups && synthesize_cgroups(&s, err) < 0) ||
+                 synthesize_targets(c, &s, err) < 0;
     id_cache_free(s.cache);
     if (failed)
         return -1;

@@ -254,10 +254,41 @@ static int synthesize_task(const struct synthesis *s, pid_t tid, struct error *e
     return put_fork(s, tid, &t, err) < 0 || put_comm(s, tid, &t, err) < 0 ? -1 : 0;
 }
 
+/* Put the namespaces of a process, in the order of the kernel's records; zeros: not known. */
+static int put_namespaces(const struct synthesis *s, pid_t pid, struct error *err)
+{
+    static const char *const names[] = {"net", "uts", "ipc", "pid", "user", "mnt", "cgroup"};
+    enum { NR = sizeof(names) / sizeof(*names) };
+    struct {
+        struct perf_event_header header;
+        uint32_t pid, tid;
+        uint64_t nr;
+        struct {
+            uint64_t dev, ino;
+        } at[NR];
+        uint8_t trailer[SYNTH_TRAILER];
+    } r = {.header = {PERF_RECORD_NAMESPACES, 0, 0},
+           .pid = (uint32_t)pid,
+           .tid = (uint32_t)pid,
+           .nr = NR};
+    for (size_t i = 0; i < NR; i++) {
+        char path[64];
+        struct stat st;
+        snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, names[i]);
+        if (stat(path, &st) < 0)
+            continue;
+        r.at[i].dev = st.st_dev;
+        r.at[i].ino = st.st_ino;
+    }
+    return synthesize_put(s, &r.header, offsetof(__typeof__(r), trailer), err);
+}
+
 int synthesize_process(const struct synthesis *s, pid_t pid, struct error *err)
 {
     char path[64];
     int r = synthesize_task(s, pid, err);
+    if (!r && s->namespaces)
+        r = put_namespaces(s, pid, err);
     if (!r)
         r = synthesize_maps(s, pid, err);
     snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);

@@ -18,8 +18,9 @@
 struct synthesis {
     int (*put)(void *context, const void *record, size_t size, struct error *err);
     void *context;
-    bool data_maps; /* also maps that are not executable */
-    bool build_ids; /* in MMAP2 records */
+    bool data_maps;  /* also maps that are not executable */
+    bool build_ids;  /* in MMAP2 records */
+    bool namespaces; /* also those of processes */
     /* Called with a file that is gone from its place, so that it is kept; NULL: nothing is kept. */
     void (*keep)(void *context, int fd, const struct build_id *id);
     struct id_cache *cache;
@@ -33,6 +34,8 @@ void id_cache_free(struct id_cache *c);
 /* [kernel.kallsyms] and the modules. Writes nothing, and sets *hidden, where the kernel hides its
  * addresses. */
 int synthesize_kernel(const struct synthesis *s, bool *hidden, struct error *err);
+/* The control groups that exist. */
+int synthesize_cgroups(const struct synthesis *s, struct error *err);
 /* One process: its threads (FORK, COMM) and its maps. A process that has ended is no error. */
 int synthesize_process(const struct synthesis *s, pid_t pid, struct error *err);
 /* Only the name of a process. */

@@ -153,7 +153,7 @@ static bool are_records(const uint8_t *at, size_t size)
         memcpy(&h, at, sizeof(h));
         if (h.size < sizeof(h) || h.size > size || h.size % 8 ||
             (h.type != PERF_RECORD_MMAP2 && h.type != PERF_RECORD_COMM &&
-             h.type != PERF_RECORD_FORK))
+             h.type != PERF_RECORD_FORK && h.type != PERF_RECORD_NAMESPACES))
             return false;
         at += h.size;
         size -= h.size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What synthesize.c (processes) and synthesize_kernel.c share. */
+/* What synthesize.c (processes), synthesize_kernel.c and synthesize_cgroup.c share. */
 #ifndef RECORD_SYNTHESIZE_INTERNAL_H
 #define RECORD_SYNTHESIZE_INTERNAL_H
 

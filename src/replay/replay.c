@@ -7,6 +7,7 @@
 #include "unwind/v8/names.h"
 #include "unwind/v8/frame_cache.h"
 
+#include "session/facts.h"
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -136,6 +137,9 @@ static int open_parts(struct replay *r, struct error *err)
                        &r->options.dso, &r->snapshots, err) < 0)
         return -1;
     r->options.session.snapshots = r->snapshots;
+    r->facts = r->options.session.facts = session_facts_create();
+    if (!r->facts)
+        return error_no_memory(err);
     if (session_create(r->pd, r->dsos, &r->options.session, &r->session, err) < 0)
         return -1;
     r->strings = intern_create();
@@ -206,6 +210,7 @@ void replay_free(struct replay *r)
     else
         free_means(r);
     perfdata_close(r->pd);
+    session_facts_free(r->facts);
     intern_free(r->strings);
     luajit_names_free(r->place_names);
     vec_free(&r->luajits.at);
@@ -356,6 +361,11 @@ const struct perfdata *replay_perfdata(const struct replay *r)
     return r->pd;
 }
 
+const struct session_facts *replay_facts(const struct replay *r)
+{
+    return r->facts;
+}
+
 const struct session *replay_session(const struct replay *r)
 {
     return r->session;
@@ -373,11 +383,6 @@ const char *replay_runtime_problem(const struct replay *r, size_t *index)
         problem = dso_runtime_problem(dsos_at(r->dsos, *index));
     *index -= problem != NULL;
     return problem;
-}
-
-const char *replay_cgroup(const struct replay *r, uint64_t id)
-{
-    return session_cgroup(r->session, id);
 }
 
 struct dsos *replay_dsos(const struct replay *r)

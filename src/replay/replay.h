@@ -191,6 +191,9 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
 void replay_let_go(struct replay *r);
 
 const struct perfdata *replay_perfdata(const struct replay *r);
+/* Returns what records told that is printed as it is (session/facts.h). It may be used after
+ * replay_let_go(), too. */
+const struct session_facts *replay_facts(const struct replay *r);
 /* Returns how many threads the replay works with. */
 unsigned replay_threads(const struct replay *r);
 const struct session *replay_session(const struct replay *r);
@@ -200,8 +203,6 @@ struct dsos *replay_dsos(const struct replay *r);
 /* Returns a line about a file whose runtime is not understood: of the files from number *index on,
  * whose number it sets. NULL: no more. To be called after the run. */
 const char *replay_runtime_problem(const struct replay *r, size_t *index);
-/* Returns the path of the control group with this id; NULL: no record names it. */
-const char *replay_cgroup(const struct replay *r, uint64_t id);
 /* Returns the functions of managed languages that frames refer to. */
 struct managed_names *replay_managed_names(const struct replay *r);
 const struct replay_options *replay_options(const struct replay *r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The session: takes records, gives thread contexts. */
+#include "session/facts.h"
 #include "session/session.h"
 #include "base/intern.h"
 #include "session/session_internal.h"
@@ -57,7 +58,6 @@ int session_create(const struct perfdata *pd, struct dsos *dsos,
     s->clock_is_monotonic = clock_is_monotonic(pd);
     if (stat("/proc/self/ns/mnt", &st) == 0)
         s->mnt_ns = st.st_ino;
-    pthread_mutex_init(&s->cgroups_lock, NULL);
     s->names = intern_create();
     if (!s->names) {
         session_free(s);
@@ -83,8 +83,6 @@ void session_free(struct session *s)
     vec_foreach (slot, &s->files)
         free(slot->value);
     table_free(&s->files);
-    table_free(&s->cgroups);
-    pthread_mutex_destroy(&s->cgroups_lock);
     table_free(&s->warned);
     vec_foreach (w, &s->warnings)
         free(*w);
@@ -174,25 +172,10 @@ static int apply_ksymbol(struct session *s, const struct record *rec, struct err
     return kernel_ksymbol(s, &s->kernel, &y, rec->time, err);
 }
 
-static int apply_cgroup(struct session *s, const struct record *rec, struct error *err)
+static int apply_fact(struct session *s, const struct record *rec, struct error *err)
 {
-    struct record_cgroup g;
-    if (perfdata_cgroup(s->pd, rec, &g, err) < 0)
-        return bad(s);
-    const char *path = intern_string(s->names, g.path);
-    pthread_mutex_lock(&s->cgroups_lock);
-    bool good = path && table_put(&s->cgroups, g.id, (void *)(uintptr_t)path);
-    pthread_mutex_unlock(&s->cgroups_lock);
-    return good ? 0 : error_no_memory(err);
-}
-
-const char *session_cgroup(const struct session *s, uint64_t id)
-{
-    pthread_mutex_t *lock = (pthread_mutex_t *)&s->cgroups_lock;
-    pthread_mutex_lock(lock);
-    const char *path = table_get(&s->cgroups, id);
-    pthread_mutex_unlock(lock);
-    return path;
+    int r = s->options.facts ? session_facts_apply(s->options.facts, s->pd, rec, err) : 0;
+    return r > 0 ? bad(s) : r;
 }
 
 static int apply_build_id(struct session *s, const struct record *rec, struct error *err)
@@ -219,8 +202,9 @@ int session_apply(struct session *s, const struct record *rec, struct error *err
         return apply_namespaces(s, rec, err);
     case PERF_RECORD_KSYMBOL:
         return apply_ksymbol(s, rec, err);
+    case PERF_RECORD_READ:
     case PERF_RECORD_CGROUP:
-        return apply_cgroup(s, rec, err);
+        return apply_fact(s, rec, err);
     case PERF_RECORD_HEADER_BUILD_ID:
         return apply_build_id(s, rec, err);
     case PERF_RECORD_TEXT_POKE:

@@ -34,6 +34,7 @@ struct mapping {
 
 struct memory_log;
 struct snapshots;
+struct session_facts;
 struct session_options {
     const char *const *jitdumps; /* extra files to load (--jitdump) */
     size_t nr_jitdumps;
@@ -45,6 +46,7 @@ struct session_options {
      * known of moved text. NULL: none. */
     const struct memory_log *log;
     const struct snapshots *snapshots;
+    struct session_facts *facts; /* gets what records tell of these (facts.h); NULL: nobody asks */
 };
 
 struct session;
@@ -148,10 +150,6 @@ struct session_jit_file {
     uint64_t device, inode; /* of the file that was loaded: another one may be there by now */
 };
 bool session_jit_file(const struct session *s, size_t index, struct session_jit_file *ret);
-
-/* Returns the path of the control group with this id (a sample's), as records told it; NULL: none
- * did. Any thread may call it. */
-const char *session_cgroup(const struct session *s, uint64_t id);
 
 /* Returns a line for stderr about a problem: e.g. a jitdump whose clock does not match. `index`
  * counts from 0. NULL: no more. */

@@ -212,8 +212,6 @@ struct session {
     struct table files; /* interned name -> struct named_file */
     VEC(struct jit_file *) jit_files;
     _Atomic uint32_t nr_jit_cfi;
-    struct table cgroups; /* id -> path, in `names` */
-    pthread_mutex_t cgroups_lock;
     struct table warned; /* interned path -> itself: one warning for each file */
     VEC(char *) warnings;
     bool clock_is_monotonic;

@@ -296,8 +296,6 @@ static uint32_t group_of(struct collector *c, const struct replay_sample *s)
         e->group.vmstate == g.vmstate && e->group.reason == g.reason &&
         e->group.syscall == g.syscall && e->group.cgroup == g.cgroup)
         return e->index;
-    if (g.cgroup)
-        g.cgroup_path = replay_cgroup(replay_of(c->worker), g.cgroup);
     uint32_t group = stacks_intern_group(c->stacks, &g);
     *e = (struct group_entry){g, group, group != UINT32_MAX};
     return group;

@@ -96,11 +96,9 @@ uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g)
 {
     struct stack_group key = *g;
     uint32_t ret = UINT32_MAX;
-    bool failed = false;
-    key.comm = intern_or_null(s->strings, g->comm ? g->comm : "", &failed);
-    key.cgroup_path = intern_or_null(s->strings, g->cgroup_path, &failed);
+    key.comm = intern_string(s->strings, g->comm ? g->comm : "");
     pthread_mutex_lock(&s->lock);
-    if (!failed)
+    if (key.comm)
         ret = hash_table_intern(&s->group_table, group_hash(&key), &s->groups, i,
                                 group_equal(&s->groups.at[i], &key), key);
     pthread_mutex_unlock(&s->lock);

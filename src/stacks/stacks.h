@@ -58,7 +58,6 @@ struct stack_group {
     uint8_t reason;
     uint16_t syscall;
     uint64_t cgroup;         /* with by_cgroup: its id; else 0 */
-    const char *cgroup_path; /* of this id; NULL: no record names it */
 };
 
 struct stack_node {

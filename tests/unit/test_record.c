@@ -130,6 +130,30 @@ static void test_values(void **state)
     record_options_free(&o);
 }
 
+/* What is recorded only if it is asked for, by perf's names. */
+static void test_extras(void **state)
+{
+    (void)state;
+    struct record_options o;
+    struct error err;
+    assert_int_equal(
+        PARSE("-s", "-W", "--data", "--namespaces", "--switch-events", "--all-cgroups", "-b", "ls"),
+        0);
+    assert_true(o.stat && o.weight && o.data && o.namespaces && o.switch_events && o.all_cgroups);
+    assert_true(o.branches == PERF_SAMPLE_BRANCH_ANY);
+    assert_false(o.no_samples || o.no_vm);
+    record_options_free(&o);
+    assert_int_equal(PARSE("-j", "u,any_call,ind_call", "-n", "ls"), 0);
+    assert_true(o.branches == (PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY_CALL |
+                               PERF_SAMPLE_BRANCH_IND_CALL));
+    assert_true(o.no_samples && o.no_vm); /* there is nothing to copy */
+    record_options_free(&o);
+    assert_int_equal(PARSE("-j", "k,save_type", "ls"), 0); /* no kind: any */
+    assert_true(o.branches == (PERF_SAMPLE_BRANCH_KERNEL | PERF_SAMPLE_BRANCH_TYPE_SAVE |
+                               PERF_SAMPLE_BRANCH_ANY));
+    record_options_free(&o);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -137,8 +161,19 @@ static void test_refusals(void **state)
     REFUSED("switch `p' expects a list of numbers", "-p", "12,x");
     REFUSED("switch `p' expects a list of numbers", "-p", "0");
     REFUSED("switch `t' expects a list of numbers", "-t", "99999999999");
-    REFUSED("does not have perf record's option `-b'", "-b", "ls");
-    REFUSED("switch `d' expects seconds (as 10 or 0.5), not `ls': perf's -d (--data)", "-d", "ls");
+    REFUSED("option `-G': record everything with -a --all-cgroups", "-G", "x", "ls");
+    REFUSED("option `--cgroup': record everything with -a --all-cgroups", "--cgroup=x", "ls");
+    REFUSED("option `--per-thread': leave it out; -t TID", "--per-thread", "ls");
+    REFUSED("option `--overwrite': --switch-output=10s", "--overwrite", "ls");
+    REFUSED("option `-I': leave it out, or record with perf", "-I", "ls");
+    REFUSED("switch `d' expects seconds (as 10 or 0.5), not `ls': perf's -d is --data here", "-d",
+            "ls");
+    REFUSED("expects u,k,hv,any,", "-j", "any,all", "ls");
+    REFUSED("option `filter' has to follow the -e", "--filter", "prio > 1", "-e", "cpu-clock",
+            "ls");
+    REFUSED("for tracepoints and probes, which `cpu-clock' is not", "-e", "cpu-clock", "--filter",
+            "prio > 1", "ls");
+    REFUSED("exclude each other", "-n", "--off-cpu", "ls");
     REFUSED("expects 0.001 to 1e+09 seconds", "--duration", "0", "ls");
     REFUSED("does not have perf record's option `--aio'", "--aio=3", "ls");
     REFUSED("unknown switch `X'", "-qX", "ls");
@@ -154,7 +189,7 @@ static void test_refusals(void **state)
     REFUSED("no such event", "-e", "cylces", "ls");
     REFUSED("no such event", "-e", "r", "ls");
     REFUSED("cycles:pppp", "-e", "cycles:pppp", "ls");
-    REFUSED("groups", "-e", "{cycles,instructions}", "ls");
+    REFUSED("name the events one by one, without braces", "-e", "{cycles,instructions}", "ls");
     REFUSED("not a list of events", "-e", "cycles,,", "ls");
     REFUSED("no PMU", "-e", "nothing/event=1/", "ls");
     REFUSED("switch `F' requires a value", "-F");
@@ -465,6 +500,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_extras),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_ring_sizes),
         cmocka_unit_test(test_tasks_are_listed_once),
