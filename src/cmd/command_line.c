@@ -2,8 +2,11 @@
 /* Parses command lines, and prints help and errors. */
 #include "cmd/command_line.h"
 #include "cmd/cmd.h"
+#include "cmd/terminal.h"
+#include "output/output.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 int command_line_error(const struct option_set *set, const struct options_parsed *p,
                        const struct error *err)
@@ -17,12 +20,15 @@ int command_line_error(const struct option_set *set, const struct options_parsed
 
 int command_line_help(const struct option_set *set)
 {
+    const struct terminal_options plain = {.color = COLOR_NEVER};
+    struct terminal *t = terminal_open(&plain);
     struct text out = {0};
+    struct error err;
+    bool closed = false;
     options_put_help(set, &out);
-    fwrite(out.at, 1, out.size, stdout);
-    int status = out.failed || fflush(stdout) != 0 ? EXIT_BAD_INPUT : 0;
+    int status = text_write(&out, STDOUT_FILENO, &closed, &err) < 0 ? EXIT_BAD_INPUT : 0;
     text_free(&out);
-    return status;
+    return terminal_close(t, status);
 }
 
 int command_line_parse(const struct option_set *set, void *const *targets, int argc, char **argv,

@@ -16,8 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { BLOCK = 1 << 16 };
 
 /* What ends the program while a pager shows its text. */

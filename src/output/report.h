@@ -67,33 +67,33 @@ struct report_options {
     uint64_t quantum;   /* ns; for KEY_TIME */
     const regex_t *parent;
     const regex_t *ignore_callees; /* leave out what functions that match have called; NULL: no */
-    bool exclude_other; /* no rows for samples without a function that `parent` matches */
-    bool children;      /* a function's share includes its callees */
+    double graph_percent;          /* smaller branches are not drawn, percent */
+    double percent_limit;          /* smaller rows are not printed, percent */
     enum report_graph graph;
-    bool callers_first;   /* trees grow from callers to callees */
-    double graph_percent; /* smaller branches are not drawn, percent */
-    unsigned graph_limit; /* so many branches of each place, or stacks, are drawn; 0: all */
     enum report_value graph_value;
-    bool by_samples;      /* weigh by samples, not by periods */
-    double percent_limit; /* smaller rows are not printed, percent */
-    bool show_samples;    /* show these columns */
-    bool show_period;
-    bool hide_unresolved;           /* leave out functions without a name everywhere */
-    bool relative;                  /* 100 % is the sum of the rows that pass the filters */
-    bool bare;                      /* only rows and trees, no comment lines */
-    bool hierarchy;                 /* rows below each other, by one key after the other */
-    unsigned widths[REPORT_WIDTHS]; /* of the columns, from the first on; 0: as needed */
+    unsigned graph_limit; /* so many branches of each place, or stacks, are drawn; 0: all */
     unsigned nr_widths;
+    unsigned widths[REPORT_WIDTHS]; /* of the columns, from the first on; 0: as needed */
     const char *separator;          /* between columns, which are not padded then; NULL: aligned */
     name_list comms, dsos, symbols; /* print only these rows; an empty list: all */
     const char *symbol_filter;      /* print only rows whose symbol contains it; NULL: all */
-    bool one_thread;                /* only rows of `thread`; stacks must keep threads apart */
-    uint32_t thread;
-    const char *weight;           /* the name of what periods count (--weight); NULL: the event */
-    enum weight_unit weight_unit; /* of periods, if there is a name */
+    const char *weight;             /* the name of what periods count (--weight); NULL: the event */
+    enum weight_unit weight_unit;   /* of periods, if there is a name */
+    unsigned threads; /* number of ljperf's threads to print with; 0: one. The text is the same */
     const char *machine; /* as the recording calls it: for names of system calls; NULL: not known */
     const struct session_facts *facts; /* for names of control groups; NULL: none are known */
-    unsigned threads; /* number of ljperf's threads to print with; 0: one. The text is the same */
+    uint32_t thread;
+    bool one_thread;    /* only rows of `thread`; stacks must keep threads apart */
+    bool exclude_other; /* no rows for samples without a function that `parent` matches */
+    bool children;      /* a function's share includes its callees */
+    bool callers_first; /* trees grow from callers to callees */
+    bool by_samples;    /* weigh by samples, not by periods */
+    bool show_samples;  /* show these columns */
+    bool show_period;
+    bool hide_unresolved; /* leave out functions without a name everywhere */
+    bool relative;        /* 100 % is the sum of the rows that pass the filters */
+    bool bare;            /* only rows and trees, no comment lines */
+    bool hierarchy;       /* rows below each other, by one key after the other */
 };
 
 /* Returns the sort key of this perf name; -1: there is no such key. */

@@ -28,6 +28,13 @@ struct record_options {
     const char *uid;  /* -u: user name or number; NULL: not given */
     const char *cpus; /* -C: list of cpus; NULL: all */
     bool all_cpus;
+    bool data;          /* addresses of data, and where they were found */
+    bool weight;        /* what a sample weighs, as the processor tells it: the latency of a load */
+    bool stat;          /* counts of each task when it ends */
+    bool no_samples;    /* only count */
+    bool namespaces;    /* records of tasks' namespaces */
+    bool switch_events; /* records of switches of tasks */
+    bool all_cgroups;   /* records of control groups, and the sample's */
     enum callgraph callgraph;
     uint32_t stack_size; /* bytes of stack in a sample; a multiple of 8 */
     bool use_clockid;
@@ -38,16 +45,9 @@ struct record_options {
     uint64_t ring_bytes; /* size of each cpu's ring, a power of two of pages; 0: automatic */
     uint64_t delay_ms;
     uint64_t duration_ns; /* -d: end after this time; 0: no limit */
+    uint64_t branches;    /* branch_sample_type; 0: no branches */
+    size_t last_events;   /* index of the first event of the last -e: what --filter is about */
     bool no_inherit;
-    bool data;          /* addresses of data, and where they were found */
-    bool weight;        /* what a sample weighs, as the processor tells it: the latency of a load */
-    bool stat;          /* counts of each task when it ends */
-    bool no_samples;    /* only count */
-    bool namespaces;    /* records of tasks' namespaces */
-    bool switch_events; /* records of switches of tasks */
-    bool all_cgroups;   /* records of control groups, and the sample's */
-    uint64_t branches;  /* branch_sample_type; 0: no branches */
-    size_t last_events; /* index of the first event of the last -e: what --filter is about */
     bool no_buildid_cache;
     enum switch_mode switch_mode;
     uint64_t switch_size; /* bytes */

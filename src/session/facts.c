@@ -46,7 +46,7 @@ static int apply_cgroup(struct session_facts *f, const struct perfdata *pd,
         return 1;
     const char *path = intern_string(f->names, g.path);
     pthread_mutex_lock(&f->lock);
-    bool good = path && table_put(&f->cgroups, g.id, (void *)(uintptr_t)path);
+    bool good = path && table_put(&f->cgroups, g.id, (void *)path);
     pthread_mutex_unlock(&f->lock);
     return good ? 0 : error_no_memory(err);
 }
