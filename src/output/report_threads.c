@@ -62,6 +62,16 @@ static unsigned digits(uint64_t value)
     return nr;
 }
 
+/* The columns that a name takes, which may have to be escaped. */
+static unsigned shown_size(const char *name)
+{
+    struct text t = {0};
+    text_symbol(&t, name);
+    unsigned size = (unsigned)t.size;
+    text_free(&t);
+    return size;
+}
+
 static void widen(unsigned *width, unsigned wanted)
 {
     *width = wanted > *width ? wanted : *width;
@@ -80,13 +90,14 @@ static void measure(const struct counted_list *counts, const struct report_event
         widen(&ret->pid, digits(c->pid));
         widen(&ret->tid, digits(c->tid));
         widen(&ret->events[c->event], digits(c->value));
-        widen(&ret->events[c->event], (unsigned)strlen(events[c->event].name));
+        widen(&ret->events[c->event], shown_size(events[c->event].name));
     }
 }
 
+/* Append a title, on the right of its column. */
 static void put_right(struct text *t, const char *name, unsigned width)
 {
-    for (size_t size = strlen(name); size < width; size++)
+    for (size_t size = shown_size(name); size < width; size++)
         text_char(t, ' ');
     text_symbol(t, name);
 }

@@ -3,7 +3,9 @@
 #include "perfdata_fixture.h"
 #include "perfdata/features.h"
 #include "perfdata/perfdata.h"
+#include "output/report.h"
 #include "replay/replay.h"
+#include "session/facts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -208,6 +210,73 @@ static void stacks_of_a_machine_without_a_row_are_counted_and_not_walked(void **
     text_free(&got);
 }
 
+static void count(struct fixture *f, uint32_t tid, uint64_t value, uint64_t id)
+{
+    fixture_begin(f, PERF_RECORD_READ, 0);
+    fixture_u32(f, 10);
+    fixture_u32(f, tid);
+    fixture_u64(f, value);
+    fixture_u64(f, 1000); /* TOTAL_TIME_ENABLED */
+    fixture_u64(f, id);
+    fixture_trailer(f, 10, tid, 300, 0);
+    fixture_end(f);
+}
+
+/* Groups and counts are kept when the rest has gone; what is malformed is counted and ignored. */
+static void facts_outlive_the_rest(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_create(false);
+    struct perf_event_attr attr = fixture_attr;
+    attr.read_format = PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED;
+    fixture_event(f, &attr, (uint64_t[]){7}, 1);
+    fixture_event(f, &attr, (uint64_t[]){8}, 1);
+    fixture_begin(f, PERF_RECORD_CGROUP, 0);
+    fixture_u64(f, 77);
+    fixture_string(f, "/a/b");
+    fixture_trailer(f, 0, 0, 100, 0);
+    fixture_end(f);
+    count(f, 11, 5, 8);
+    count(f, 12, 6, 7);
+    count(f, 12, 7, 999);                    /* of no event: the first */
+    fixture_begin(f, PERF_RECORD_CGROUP, 0); /* cut */
+    fixture_u32(f, 1);
+    fixture_u32(f, 0);
+    fixture_end(f);
+    char *path = fixture_write(f, false);
+    struct replay *r;
+    const struct replay_options options = {.input = path, .threads = 2};
+    struct text got = {0};
+    const struct replay_sink sink = {
+        .context = &got, .worker_create = worker_create, .sample = take};
+    assert_int_equal(replay_create(&options, &r, NULL), 0);
+    assert_int_equal(replay_run(r, &sink, NULL), 0);
+    replay_let_go(r);
+    const struct session_facts *facts = replay_facts(r);
+    assert_string_equal(session_cgroup(facts, 77), "/a/b");
+    assert_null(session_cgroup(facts, 78));
+    static const struct session_count want[] = {{10, 11, 1, 5}, {10, 12, 0, 6}, {10, 12, 0, 7}};
+    struct session_count c;
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(session_count(facts, i, &c));
+        assert_memory_equal(&c, &want[i], sizeof(c));
+    }
+    assert_false(session_count(facts, 3, &c));
+    struct text table = {0};
+    const struct report_event events[] = {{"first", true}, {"second\033[1m", true}};
+    assert_int_equal(report_put_threads(facts, events, 2, &table, NULL), 0);
+    text_char(&table, 0);
+    assert_string_equal(table.at, "# PID  TID  first  second%1B[1m\n"
+                                  "   10   11      0             5\n"
+                                  "   10   12     13             0\n");
+    text_free(&table);
+    text_free(&got);
+    replay_free(r);
+    unlink(path);
+    free(path);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_deferred_callchains_cookie_is_no_frame),
         cmocka_unit_test(a_fixed_period_is_the_events),
         cmocka_unit_test(a_recordings_header_says_how_registers_are_read),
+        cmocka_unit_test(facts_outlive_the_rest),
         cmocka_unit_test(stacks_of_a_machine_without_a_row_are_counted_and_not_walked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
