@@ -140,7 +140,7 @@ static void put_syscall(struct text *t, const struct report *r, const struct rep
 }
 
 /* perf's words for what has none, and for one that no record names. */
-static void put_cgroup(struct text *t, const struct report_group *g)
+static void put_cgroup(struct text *t, const struct report *r, const struct report_group *g)
 {
     const struct session_facts *s = r->options->facts;
     const char *path = s ? session_cgroup(s, g->of.cgroup) : NULL;
@@ -187,7 +187,7 @@ static void put_group_key(struct text *t, const struct report *r, const struct r
         put_syscall(t, r, g);
         break;
     case KEY_CGROUP:
-        put_cgroup(t, g);
+        put_cgroup(t, r, g);
         break;
     default:
         break;

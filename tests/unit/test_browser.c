@@ -539,7 +539,7 @@ static void newer_data(void **state)
     stacks_add(newer, "p;main;h", 100, 1000);
     stacks_add(newer, "p;main;b;g;f", 90, 900);
     stacks_add(newer, "p;main;a;f", 10, 100);
-    const struct browser_data data = {newer, events, 2, NULL};
+    const struct browser_data data = {newer, events, 2, NULL, NULL};
     browser_remember(b);
     stacks_free(s); /* as a reader that reads again does */
     assert_int_equal(browser_renew_data(b, &data, NULL), 0);
@@ -561,7 +561,7 @@ static void newer_data_from_the_first_line(void **state)
     struct stacks *newer = stacks_make();
     stacks_add(newer, "p;main;f", 1, 10);
     stacks_add(newer, "p;main;h", 3, 30);
-    const struct browser_data data = {newer, events, 2, NULL};
+    const struct browser_data data = {newer, events, 2, NULL, NULL};
     browser_remember(b);
     stacks_free(s);
     assert_int_equal(browser_renew_data(b, &data, NULL), 0);
@@ -581,7 +581,7 @@ static void newer_data_without_the_line(void **state)
     struct stacks *newer = stacks_make();
     stacks_add(newer, "p;main;a;f", 1, 10);
     stacks_add(newer, "p;main;h", 3, 30);
-    const struct browser_data data = {newer, events, 2, NULL};
+    const struct browser_data data = {newer, events, 2, NULL, NULL};
     browser_remember(b);
     stacks_free(s);
     assert_int_equal(browser_renew_data(b, &data, NULL), 0);
@@ -590,7 +590,7 @@ static void newer_data_without_the_line(void **state)
               "          a\n"
               "          main\n");
     struct stacks *none = stacks_make();
-    const struct browser_data empty = {none, events, 2, NULL};
+    const struct browser_data empty = {none, events, 2, NULL, NULL};
     browser_remember(b);
     stacks_free(newer);
     assert_int_equal(browser_renew_data(b, &empty, NULL), 0);
