@@ -21,7 +21,7 @@ static enum v8_code_kind kind_of(const struct v8_layout *l, uint32_t flags)
     return kind == l->kind_interpreted ? V8_CODE_INTERPRETED : V8_CODE_OTHER;
 }
 
-static bool read_code(struct v8_reader *r, uint64_t code, struct v8_code *ret)
+bool v8_code_read(struct v8_reader *r, uint64_t code, struct v8_code *ret)
 {
     const struct v8_layout *l = r->layout;
     uint32_t flags, size;
@@ -43,7 +43,7 @@ static bool read_code(struct v8_reader *r, uint64_t code, struct v8_code *ret)
 bool v8_code_contains(struct v8_reader *r, uint64_t code, uint64_t pc)
 {
     struct v8_code c;
-    return read_code(r, code, &c) && pc - c.start < c.size;
+    return v8_code_read(r, code, &c) && pc - c.start < c.size;
 }
 
 /* Is there code at `header` whose instructions contain the pc? (The object's map is its first
@@ -58,7 +58,7 @@ static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, stru
         if (!v8_is(r, object, l->type_stream) || !v8_slot(r, object, l->stream_code, &code))
             return false;
     }
-    return read_code(r, code, ret) && ret->start == header + (uint64_t)first &&
+    return v8_code_read(r, code, ret) && ret->start == header + (uint64_t)first &&
            pc - ret->start < ret->size && ret->size <= CODE_MAX;
 }
 

@@ -67,6 +67,7 @@ static bool use_table(struct v8_layout *l)
     if (column < 0)
         return false;
     l->node = columns[column].node;
+    l->column = column;
     l->verified = columns[column].major == l->version[0] && columns[column].minor == l->version[1];
     for (size_t i = 0; i < V8_NR_FIELDS; i++)
         *field_of(l, i) = fields[i].values[column];

@@ -38,6 +38,8 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(sfi_data, "class_SharedFunctionInfo__function_data", 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, "SharedFunctionInfo: bytecode, or what is in its place") \
     X(sfi_untrusted, "", U, U, U, U, U, U, U, 16, 16, 16, 16, "SharedFunctionInfo: the same, when not trusted") \
     X(sfi_name, "class_SharedFunctionInfo__name_or_scope_info", 16, 16, 16, 16, 16, 16, 16, 24, 24, 24, 24, "SharedFunctionInfo: name or ScopeInfo") \
+    X(sfi_flags, "class_SharedFunctionInfo__flags", 48, 48, 48, 48, 48, 48, 48, 56, 56, 56, 56, "SharedFunctionInfo: flags, u32") \
+    X(sfi_disabled, "", U, 20, 19, 19, 19, 19, 19, 19, 19, 19, 19, "SharedFunctionInfo flags: first of four bits, why V8 does not optimize it") \
     X(sfi_script, "class_SharedFunctionInfo__script", 32, 32, 32, 32, 32, 32, 32, 40, 40, 40, 40, "SharedFunctionInfo: Script") \
     X(script_source, "class_Script__source", 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, "Script: source") \
     X(script_name, "class_Script__name", 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, "Script: name") \
@@ -83,6 +85,13 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(code_first, "", 64, 96, 96, 128, U, U, U, U, U, U, U, "Code: first instruction in the object itself") \
     X(code_flags, "class_Code__flags", 44, 44, 48, 48, 48, 40, 48, 48, 52, 52, 52, "Code: flags, u32") \
     X(code_size, "class_Code__instruction_size", 40, 40, 40, 40, 56, 44, 52, 52, 56, 56, 56, "Code: bytes of instructions, u32") \
+    X(code_container, "", U, 32, 32, 32, U, U, U, U, U, U, U, "Code: CodeDataContainer, which has the flag of code_marked") \
+    X(code_marked, "", U, 16, 16, 16, 52, 40, 48, 48, 52, 52, 52, "Code (or its CodeDataContainer): u32 with the flag that it was deoptimized") \
+    X(code_marked_bit, "", U, 0, 0, 0, 16, 29, 29, 29, 6, 6, 7, "bit of that flag") \
+    X(code_relocations, "", U, U, 8, 8, 8, U, U, U, U, U, U, "Code: relocation information") \
+    X(stream_relocations, "", U, U, U, U, U, U, 16, 16, 16, 16, 16, "InstructionStream: relocation information") \
+    X(relocation_deopt, "", U, U, 15, 15, 14, U, 15, 16, 17, 17, 17, "relocation information: mode of a deoptimization's place in the source; inlining, reason and number follow") \
+    X(relocation_jump, "", U, U, 21, 21, 20, U, 20, 21, 22, 22, 22, "relocation information: mode of a long distance") \
     X(stream_code, "", U, U, U, U, 8, 8, 8, 8, 8, 8, 8, "InstructionStream: Code") \
     X(stream_first, "", U, U, U, U, 16, 32, 32, 32, 32, 32, 32, "InstructionStream: first instruction") \
     X(kind_shift, "CodeKindFieldShift", 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, "Code flags: shift of the kind") \
@@ -95,6 +104,7 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(kind_turbofan, "", 0, 0, 13, 13, 13, 13, 12, 12, 12, 12, 13, "kind of optimized code") \
     X(deopt_literals, "DeoptimizationDataLiteralArrayIndex", 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, "deoptimization data: literals") \
     X(deopt_sfi, "DeoptimizationDataSharedFunctionInfoIndex", 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, "deoptimization data: the outer function") \
+    X(deopt_id, "DeoptimizationDataOptimizationIdIndex", U, 5, 5, 5, 5, 5, 5, 5, 6, 6, 6, "deoptimization data: number of the optimization") \
     X(deopt_inlining, "DeoptimizationDataInliningPositionsIndex", 7, 7, 7, 7, 7, 7, 7, 7, 8, 8, 8, "deoptimization data: inlining positions") \
     X(deopt_entries, "", 9, 10, 11, 11, 11, 11, 11, 11, 12, 12, 12, "deoptimization data: the first place's three Smis") \
     X(code_safepoints, "", 48, 48, U, U, U, U, U, U, U, U, U, "Code: where in its instructions the safepoint table is, u32") \
@@ -187,6 +197,7 @@ struct v8_layout {
 #undef X
     int32_t version[4]; /* major, minor, build, patch */
     const char *node;   /* Node version of the table column that was used */
+    int32_t column;     /* its number: 0 is Node 12 */
     bool verified;      /* true: the table has this very minor version; false: the next lower column
                            was used */
     uint64_t metadata[(V8_NR_FIELDS + 63) / 64]; /* one bit per field: from metadata, not from the

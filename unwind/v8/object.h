@@ -134,6 +134,8 @@ struct v8_code {
     uint64_t deopt, positions;
     enum v8_code_kind kind;
 };
+/* Reads a Code object; false: it is none. */
+bool v8_code_read(struct v8_reader *r, uint64_t code, struct v8_code *ret);
 /* Is this a Code object whose instructions contain the pc? */
 bool v8_code_contains(struct v8_reader *r, uint64_t code, uint64_t pc);
 

@@ -8,6 +8,7 @@
 #include "unwind/arch_x86_64.h"
 #include "unwind/trace.h"
 #include "unwind/v8/builtin.h"
+#include "unwind/v8/compiler.h"
 #include "unwind/v8/runtime.h"
 #include "unwind/v8/variables.h"
 
@@ -30,16 +31,20 @@ struct v8_walk {
     struct walker_step *step;
     const struct v8_layout *layout;
     struct v8_reader r;
-    bool frameless;  /* the next code has not made its frame yet: its return address is at rsp */
-    bool left_bare;  /* this step left the innermost frame, which had not touched rbp */
-    bool bare;       /* the step before left it so (left_bare) */
-    bool left_exit;  /* this step left a call of the runtime */
-    bool exited;     /* the step before left such a call (left_exit) */
-    bool left_deopt; /* this step left the builtin that code calls to be deoptimized */
-    bool deopted;    /* the step before left that builtin (left_deopt) */
-    bool failed;     /* memory is out */
-    bool again;      /* the step is repeated for comparison: no function is named */
-    bool moments;    /* memory has readings of several moments, to ask for */
+    bool frameless;   /* the next code has not made its frame yet: its return address is at rsp */
+    bool left_bare;   /* this step left the innermost frame, which had not touched rbp */
+    bool bare;        /* the step before left it so (left_bare) */
+    bool left_exit;   /* this step left a call of the runtime */
+    bool exited;      /* the step before left such a call (left_exit) */
+    bool left_deopt;  /* this step left the builtin that code calls to be deoptimized */
+    bool deopted;     /* the step before left that builtin (left_deopt) */
+    bool left_lazy;   /* the builtin was that of code which must not be used any more */
+    bool lazy;        /* the same of the step before */
+    bool left_notify; /* this step left the builtin that ends a deoptimization */
+    bool resumed;     /* the step before left that builtin (left_notify) */
+    bool failed;      /* memory is out */
+    bool again;       /* the step is repeated for comparison: no function is named */
+    bool moments;     /* memory has readings of several moments, to ask for */
     unsigned nr_unmade, all_unmade;    /* functions in `unmade` now, and in the whole walk */
     size_t first;                      /* index of the first frame that this step emits */
     uint64_t bytecode[V8_SEEN_FRAMES]; /* BytecodeArrays of the functions of this step's frames; 0:
@@ -852,12 +857,15 @@ static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool 
     struct emission e = {.cfa = fp + 16, .fp = fp, .tier = TIER_INTERP, .doubtful = doubtful};
     struct v8_frame_cache_key key = interpreted_key(w, fp);
     say(w, TRACE_WAY, "V8's interpreter runs a function, whose frame is at #", fp, 0);
-    if (emit_seen(w, &key, fp + 16))
+    bool is_told = w->resumed && w->process->namer.resumed; /* each time, not only the first */
+    if (!is_told && emit_seen(w, &key, fp + 16))
         return leave_frame(w, fp);
-    if (read_function(w, fp, &sfi, &e.doubtful))
-        emit_function(w, &e, &sfi,
-                      source_offset(w, sfi.bytecode, bytecode_offset(w, fp, sfi.bytecode)), false);
-    else if (!emit_described(w, fp, doubtful))
+    if (read_function(w, fp, &sfi, &e.doubtful)) {
+        int32_t offset = source_offset(w, sfi.bytecode, bytecode_offset(w, fp, sfi.bytecode));
+        if (is_told && !w->again)
+            w->process->namer.resumed(w->process->namer.context, &sfi, offset);
+        emit_function(w, &e, &sfi, offset, false);
+    } else if (!emit_described(w, fp, doubtful))
         emit_unmade(w, fp, TIER_INTERP, bytecode_offset(w, fp, frame_bytecode(w, fp)), doubtful);
     note_seen(w, &key);
     return leave_frame(w, fp);
@@ -984,6 +992,14 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
     }
 }
 
+/* Tell the namer of optimized code, before its functions are named. */
+static void tell_optimized(struct v8_walk *w, const struct v8_code *c)
+{
+    const struct v8_namer *namer = &w->process->namer;
+    if (namer->optimized && !w->again)
+        namer->optimized(namer->context, &w->r, c, w->deopted ? reg(w, DWARF_RIP) : 0, w->lazy);
+}
+
 static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, uint64_t cfa,
                       bool doubtful)
 {
@@ -1005,10 +1021,12 @@ static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, u
         return;
     case V8_CODE_MAGLEV:
         e.tier = TIER_MAGLEV;
+        tell_optimized(w, c);
         emit_optimized(w, c, &e);
         return;
     case V8_CODE_TURBOFAN:
         e.tier = TIER_TURBOFAN;
+        tell_optimized(w, c);
         emit_optimized(w, c, &e);
         return;
     case V8_CODE_JS_TO_WASM:
@@ -1337,11 +1355,48 @@ static struct v8_builtin *builtin_at(const struct v8_walk *w, uint64_t vaddr)
     return begins && (!b || next->class == V8_BUILTIN_INTERPRETER) ? next : b;
 }
 
+static bool is_optimized(const struct v8_code *c)
+{
+    return c->kind == V8_CODE_MAGLEV || c->kind == V8_CODE_TURBOFAN;
+}
+
+/* Is it the builtin that is called by code which must not be used any more? */
+static bool is_lazy(const struct v8_builtin *b)
+{
+    return strcmp(b->name, "DeoptimizationEntry_Lazy") == 0;
+}
+
+/* Tell the namer which exit has called the deoptimizer, from which C++ was called. The builtin has
+ * saved all registers, of which those for floating point have 8 bytes each, or 16 since V8 12: the
+ * return address is behind them. The word at rsp is rsp before it was aligned for the call. */
+static void tell_exit(struct v8_walk *w, const struct v8_builtin *b)
+{
+    enum { REGISTERS = 16, ALIGNED_MAX = 32 };
+    static const uint64_t areas[] = {REGISTERS * (8 + 8), REGISTERS * (8 + 16)};
+    const struct v8_namer *namer = &w->process->namer;
+    const struct v8_reader before = w->r;
+    struct v8_code c;
+    struct v8_exit e;
+    uint64_t sp, pc;
+    if (!namer->optimized || w->again || !stack_word(w, reg(w, DWARF_RSP), &sp) ||
+        sp - reg(w, DWARF_RSP) > ALIGNED_MAX)
+        return;
+    for (size_t i = 0; i < sizeof(areas) / sizeof(*areas); i++) {
+        if (stack_word(w, sp + areas[i], &pc) && pc && v8_code_find(&w->r, pc - 1, 0, &c) &&
+            is_optimized(&c) && v8_exit_find(&w->r, &c, pc, &e)) {
+            namer->optimized(namer->context, &w->r, &c, pc, is_lazy(b));
+            break;
+        }
+    }
+    undo(w, &before);
+}
+
 /* C++ was called to deoptimize the optimized code whose frame is at `fp`; the builtin has no frame.
  * At first that frame still stands: it shows the function, but not the position or the inlined
  * functions. Later it has been taken down, up to the frame of the caller, and nothing leads to it
  * any more. */
-static enum walker_result step_deoptimizer(struct v8_walk *w, uint64_t fp)
+static enum walker_result step_deoptimizer(struct v8_walk *w, const struct v8_builtin *b,
+                                           uint64_t fp)
 {
     enum { REGISTERS = 128 }; /* fewer bytes than the builtin first saves below the frame */
     struct emission e = {.second = true};
@@ -1354,6 +1409,7 @@ static enum walker_result step_deoptimizer(struct v8_walk *w, uint64_t fp)
         *w->step->provenance = PROVENANCE_GUESS;
         return leave_frame(w, fp);
     }
+    tell_exit(w, b);
     mark(w, PROVENANCE_STALE,
          "the code is being deoptimized: its frame shows the function, but not the position", 0);
     if (w->r.provenance < PROVENANCE_STALE)
@@ -1374,6 +1430,8 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
         return WALKER_NO;
     w->left_exit = b && b->class == V8_BUILTIN_EXIT;
     w->left_deopt = b && b->class == V8_BUILTIN_DEOPT && is_exact(w);
+    w->left_lazy = w->left_deopt && is_lazy(b);
+    w->left_notify = b && strcmp(b->name, "NotifyDeoptimized") == 0;
     if (b && is_exact(w))
         return step_leaf_builtin(w, b, vaddr);
     if (b && b->class == V8_BUILTIN_INTERPRETER)
@@ -1381,7 +1439,7 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
     int32_t type = frame_type(w, fp);
     if (b && b->class == V8_BUILTIN_DEOPT && (type == 0 || reg(w, DWARF_RSP) > fp) &&
         !is_behind(w, fp))
-        return step_deoptimizer(w, fp);
+        return step_deoptimizer(w, b, fp);
     if (b)
         say(w, TRACE_WAY, "a builtin of V8, which begins at # of the file, # bytes", b->start,
             b->size);
@@ -1440,11 +1498,6 @@ static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
     if (is_entry(w, type))
         return leave_entry(w, fp);
     return leave_frame(w, fp);
-}
-
-static bool is_optimized(const struct v8_code *c)
-{
-    return c->kind == V8_CODE_MAGLEV || c->kind == V8_CODE_TURBOFAN;
 }
 
 /* Does the function in the frame at `fp` say that the frame belongs to this optimized code?
@@ -1556,7 +1609,8 @@ static bool step_without_code(struct v8_walk *w, struct generated *g, enum walke
     g->type = frame_type(w, g->fp);
     g->optimized = optimized_key(w, g->pc, g->type);
     bool is_wasm = g->type == w->layout->frame_wasm;
-    if (!g->frameless &&
+    bool is_told = w->deopted && w->process->namer.optimized; /* each call, not only the first */
+    if (!g->frameless && !is_told &&
         (emit_seen(w, &g->optimized, g->fp + 16) || emit_seen(w, &g->key, g->fp + 16)))
         *ret = leave_frame(w, g->fp);
     else if (!g->frameless && (is_exact(w) || is_wasm) && find_wasm(w, g->fp, g->type, &wasm))
@@ -1843,7 +1897,10 @@ static enum walker_result step(const void *context, struct walker_state *state,
     w->exited = w->left_exit;
     w->left_exit = false;
     w->deopted = w->left_deopt;
-    w->left_deopt = false;
+    w->lazy = w->left_lazy;
+    w->left_deopt = w->left_lazy = false;
+    w->resumed = w->left_notify;
+    w->left_notify = false;
     if (w->process->seen)
         memset(w->bytecode, 0, sizeof(w->bytecode));
     w->r.memory = &s->input->memory;

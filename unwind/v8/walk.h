@@ -39,6 +39,14 @@ struct v8_namer {
     bool (*wasm)(void *context, struct v8_reader *r, const struct v8_wasm *w, struct frame *ret);
     /* Names code that V8 has generated for itself. */
     bool (*own)(void *context, const char *name, struct frame *ret);
+    /* Gets each piece of optimized code that a frame is found in. `exit`: the code has called the
+     * deoptimizer (`lazy`: because it must not be used any more), and this is the return address;
+     * 0: it has not. The reader is left as it was. */
+    void (*optimized)(void *context, struct v8_reader *r, const struct v8_code *code, uint64_t exit,
+                      bool lazy);
+    /* Gets the function that the interpreter will resume, because optimized code has just been left
+     * at this place of its source (-1: unknown). */
+    void (*resumed)(void *context, const struct v8_sfi *sfi, int32_t offset);
     void *context; /* a function is NULL: the ids that it would give stay 0 */
 };
 
