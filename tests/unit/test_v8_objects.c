@@ -813,8 +813,12 @@ static void test_exits(void **state)
     assert_false(v8_exit_find(&h->r, &c, CODE_START + EXIT_MAP - 8, &e));
     assert_false(v8_exit_find(&h->r, &c, CODE_START - 4, &e));
     assert_false(v8_exit_find(&h->r, &c, CODE_START + CODE_SIZE + 1, &e));
+    h->layout.relocation_behind = 1; /* as in V8 14.6: then these are the exits before */
+    assert_true(v8_exit_find(&h->r, &c, CODE_START + EXIT_MAP - 8, &e));
+    assert_string_equal(v8_deopt_text(e.reason), "Smi");
+    assert_false(v8_exit_find(&h->r, &c, CODE_START + EXIT_MAP + 1, &e));
     h->layout.verified = false;
-    assert_false(v8_exit_find(&h->r, &c, CODE_START + EXIT_MAP, &e));
+    assert_false(v8_exit_find(&h->r, &c, CODE_START + EXIT_MAP - 8, &e));
 }
 
 /* Any bytes: an answer or none, and reasons that have words. */
@@ -849,14 +853,16 @@ static void test_exits_that_lie(void **state)
 static void test_compiler(void **state)
 {
     struct heap *h = *state;
-    uint64_t sfi = make(h, TYPE_SFI, 64), bytecode = make(h, TYPE_BYTECODE, 64);
+    uint64_t bytecode = make(h, TYPE_BYTECODE, 64);
+    const struct v8_sfi function = {.sfi = make(h, TYPE_SFI, 64), .bytecode = bytecode};
+    const uint64_t sfi = function.sfi;
     uint64_t code = make_code(h, sfi, make_table(h, relocations, sizeof(relocations)));
     struct v8_compiler *c = v8_compiler_create(&h->layout);
     struct v8_code read = read_made(h, code);
     size_t nr;
     assert_non_null(c);
     put(h, bytecode, 8, smi(100), 8);
-    v8_compiler_note_function(c, sfi, bytecode);
+    v8_compiler_note_function(c, &h->r, &function);
     assert_int_equal(v8_compiler_note_code(c, &h->r, &read, 0, false, 7), 0);
     assert_int_equal(v8_compiler_note_code(c, &h->r, &read, 0, false, 8), 0);
     v8_compiler_read(c, &h->memory, 9);
@@ -883,7 +889,7 @@ static void test_compiler(void **state)
     v8_compiler_told(c);
 
     assert_int_equal(v8_compiler_note_code(c, &h->r, &read, CODE_START + EXIT_MAP, false, 12), sfi);
-    v8_compiler_note_resumed(c, sfi, 5, 13);
+    v8_compiler_note_resumed(c, &h->r, &function, 5, 13);
     f = v8_compiler_news(c, &nr);
     assert_int_equal(nr, 2);
     assert_int_equal(f[0].kind, V8_FACT_EXIT);

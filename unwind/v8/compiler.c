@@ -148,6 +148,14 @@ static struct noted_code *code_add(struct v8_compiler *c, const struct noted_cod
     return &c->codes.at[at];
 }
 
+/* Returns v8_sfi_identity(); the reader is left as it was. */
+static uint32_t identity_of(const struct v8_reader *r, uint64_t sfi)
+{
+    struct v8_reader own = *r;
+    struct v8_sfi function;
+    return v8_sfi_read_name(&own, sfi, &function) ? v8_sfi_identity(&own, &function) : 0;
+}
+
 static struct noted_code *code_of(struct v8_compiler *c, struct v8_reader *r,
                                   const struct v8_code *code, uint64_t time)
 {
@@ -164,6 +172,7 @@ static struct noted_code *code_of(struct v8_compiler *c, struct v8_reader *r,
                                 .reason = V8_REASON_NONE};
     if (!new.fact.sfi || new.fact.id < 0)
         return NULL;
+    new.fact.identity = identity_of(r, new.fact.sfi);
     struct noted_code *of = code_add(c, &new);
     if (!of)
         return NULL;
@@ -184,6 +193,7 @@ static uint64_t note_exit(struct v8_compiler *c, struct v8_reader *r, const stru
     f.kind = V8_FACT_EXIT;
     f.time = time;
     f.other = e.sfi;
+    f.other_identity = e.sfi ? identity_of(r, e.sfi) : 0;
     f.offset = e.offset;
     f.reason = e.reason;
     f.flags = (uint8_t)((lazy ? V8_FACT_LAZY : 0) | (e.sfi && e.offset >= 0 ? V8_FACT_PLACED : 0));
@@ -199,13 +209,15 @@ uint64_t v8_compiler_note_code(struct v8_compiler *c, struct v8_reader *r,
     return of && exit ? note_exit(c, &own, of, exit, lazy, time) : 0;
 }
 
-void v8_compiler_note_resumed(struct v8_compiler *c, uint64_t sfi, int32_t offset, uint64_t time)
+void v8_compiler_note_resumed(struct v8_compiler *c, struct v8_reader *r, const struct v8_sfi *sfi,
+                              int32_t offset, uint64_t time)
 {
-    const struct v8_fact f = {.sfi = sfi,
+    const struct v8_fact f = {.sfi = sfi->sfi,
                               .time = time,
                               .offset = offset,
                               .kind = V8_FACT_RESUMED,
-                              .reason = V8_REASON_NONE};
+                              .reason = V8_REASON_NONE,
+                              .identity = identity_of(r, sfi->sfi)};
     tell(c, &f);
 }
 
@@ -223,20 +235,25 @@ static void code_read(struct v8_compiler *c, struct v8_reader *r, struct noted_c
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-void v8_compiler_note_function(struct v8_compiler *c, uint64_t sfi, uint64_t bytecode)
+void v8_compiler_note_function(struct v8_compiler *c, struct v8_reader *r, const struct v8_sfi *sfi)
 {
-    const struct noted_function new = {
-        .bytecode = bytecode,
-        .fact = {.sfi = sfi, .kind = V8_FACT_FUNCTION, .reason = V8_REASON_NONE}};
-    uint32_t at =
-        hash_table_find(&c->function_table, hash_u64(sfi), i, c->functions.at[i].fact.sfi == sfi);
-    if (at != HASH_TABLE_NONE) {
-        c->functions.at[at].bytecode = bytecode ? bytecode : c->functions.at[at].bytecode;
+    struct noted_function new = {
+        .bytecode = sfi->bytecode,
+        .fact = {.sfi = sfi->sfi, .kind = V8_FACT_FUNCTION, .reason = V8_REASON_NONE}};
+    uint32_t at = hash_table_find(&c->function_table, hash_u64(sfi->sfi), i,
+                                  c->functions.at[i].fact.sfi == sfi->sfi);
+    new.fact.identity = identity_of(r, sfi->sfi);
+    if (at != HASH_TABLE_NONE && c->functions.at[at].fact.identity == new.fact.identity) {
+        c->functions.at[at].bytecode = sfi->bytecode ? sfi->bytecode : c->functions.at[at].bytecode;
+        return;
+    }
+    if (at != HASH_TABLE_NONE) { /* another function has come to the address */
+        c->functions.at[at] = new;
         return;
     }
     if (c->functions.nr >= FUNCTIONS_MAX || !vec_push(&c->functions, new))
         return;
-    if (!hash_table_add(&c->function_table, hash_u64(sfi), c->functions.nr - 1))
+    if (!hash_table_add(&c->function_table, hash_u64(sfi->sfi), c->functions.nr - 1))
         c->functions.nr--;
 }
 
@@ -265,7 +282,7 @@ static void function_read(struct v8_compiler *c, struct v8_reader *r, struct not
 {
     struct v8_fact now = of->fact;
     uint64_t length;
-    if (!read_reason(r, &now))
+    if (identity_of(r, now.sfi) != now.identity || !read_reason(r, &now))
         return;
     if (v8_is(r, of->bytecode, r->layout->type_bytecode) &&
         v8_slot(r, of->bytecode, r->layout->array_length, &length) && v8_is_smi(length) &&

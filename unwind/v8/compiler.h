@@ -9,7 +9,9 @@
  * object that was deoptimized, as long as the object lives; the number of each optimization (of an
  * isolate, counted up); of each exit of code the reason and the place, in its relocation
  * information. So deoptimizations are a lower bound, and their reason is known if a sample was
- * taken while the code called the deoptimizer: the return address tells the exit.
+ * taken while the code called the deoptimizer: the return address tells the exit. A moment later
+ * only the place is known where the interpreter goes on, which may be before the exit's: the
+ * interpreter's frame has been made in the stead of the code's.
  *
  * Sources: the flags and fields were found by comparing live objects before and after a
  * deoptimization, of Node 14 to 26; they stand in the layout's table. The form of relocation
@@ -56,9 +58,12 @@ struct v8_fact {
     uint8_t code;   /* CODE, EXIT: enum v8_code_kind */
     uint8_t reason; /* EXIT: v8_deopt_text(). FUNCTION: v8_disabled_text(). V8_REASON_NONE: none */
     uint8_t flags;
+    /* v8_sfi_identity() of `sfi` and of `other`: other functions come to the same addresses. 0: not
+     * known. */
+    uint32_t identity, other_identity;
     uint32_t unused;
 };
-_Static_assert(sizeof(struct v8_fact) == 40, "a recording holds it");
+_Static_assert(sizeof(struct v8_fact) == 48, "a recording holds it");
 
 /* Where code was left for the deoptimizer. */
 struct v8_exit {
@@ -80,9 +85,10 @@ struct v8_compiler;
 struct v8_compiler *v8_compiler_create(const struct v8_layout *layout);
 void v8_compiler_free(struct v8_compiler *c);
 
-/* Note a function that a sample ran; its SharedFunctionInfo and its BytecodeArray. Does nothing
- * when memory is out or too many are known. */
-void v8_compiler_note_function(struct v8_compiler *c, uint64_t sfi, uint64_t bytecode);
+/* Note a function that a sample ran; the reader is left as it was. Does nothing when memory is out
+ * or too many are known. */
+void v8_compiler_note_function(struct v8_compiler *c, struct v8_reader *r,
+                               const struct v8_sfi *sfi);
 
 /* Note optimized code that a sample ran at `time` (ns); the reader is left as it was. `exit`: the
  * code has called the deoptimizer, and this is the return address; 0: it has not. `lazy`: the call
@@ -91,8 +97,10 @@ void v8_compiler_note_function(struct v8_compiler *c, uint64_t sfi, uint64_t byt
 uint64_t v8_compiler_note_code(struct v8_compiler *c, struct v8_reader *r,
                                const struct v8_code *code, uint64_t exit, bool lazy, uint64_t time);
 
-/* Note that optimized code has just been left at a place of the function's source (-1: unknown). */
-void v8_compiler_note_resumed(struct v8_compiler *c, uint64_t sfi, int32_t offset, uint64_t time);
+/* Note that optimized code has just been left, and that the interpreter goes on at this place of
+ * the function's source (-1: unknown). */
+void v8_compiler_note_resumed(struct v8_compiler *c, struct v8_reader *r, const struct v8_sfi *sfi,
+                              int32_t offset, uint64_t time);
 
 /* Read some of the noted objects again: those that have waited longest, at most V8_COMPILER_LOOKS
  * of code and of functions. `time`: now, ns. */

@@ -91,6 +91,7 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(code_relocations, "", U, U, 8, 8, 8, U, U, U, U, U, U, "Code: relocation information") \
     X(stream_relocations, "", U, U, U, U, U, U, 16, 16, 16, 16, 16, "InstructionStream: relocation information") \
     X(relocation_deopt, "", U, U, 15, 15, 14, U, 15, 16, 17, 17, 17, "relocation information: mode of a deoptimization's place in the source; inlining, reason and number follow") \
+    X(relocation_behind, "", U, U, 0, 0, 0, U, 0, 0, 0, 0, 1, "relocation information: 1: that of a deoptimization has the address behind its call") \
     X(relocation_jump, "", U, U, 21, 21, 20, U, 20, 21, 22, 22, 22, "relocation information: mode of a long distance") \
     X(stream_code, "", U, U, U, U, 8, 8, 8, 8, 8, 8, 8, "InstructionStream: Code") \
     X(stream_first, "", U, U, U, U, 16, 32, 32, 32, 32, 32, 32, "InstructionStream: first instruction") \

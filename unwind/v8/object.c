@@ -429,6 +429,21 @@ bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret)
     return true;
 }
 
+uint32_t v8_identity(uint64_t script_id, uint64_t in_script)
+{
+    return (uint32_t)hash_combine(hash_u64(script_id), in_script) | 1;
+}
+
+uint32_t v8_sfi_identity(struct v8_reader *r, const struct v8_sfi *sfi)
+{
+    struct v8_scope scope;
+    uint64_t id = 0;
+    if ((sfi->script && !v8_slot(r, sfi->script, r->layout->script_id, &id)) || !sfi->scope ||
+        !v8_scope_read(r, sfi->scope, &scope))
+        return 0;
+    return v8_identity(id, (uint64_t)(uint32_t)scope.start << 32 | (uint32_t)scope.end);
+}
+
 /* ---- positions ----------------------------------------------------------------------------- */
 
 bool v8_stream_open(struct v8_reader *r, uint64_t table, struct v8_stream *ret)

@@ -108,6 +108,12 @@ struct v8_scope {
 };
 bool v8_scope_read(struct v8_reader *r, uint64_t scope, struct v8_scope *ret);
 
+/* Returns a number that identifies a function at any address: of its script's number and its place
+ * in the script. 0: it cannot be read. */
+uint32_t v8_sfi_identity(struct v8_reader *r, const struct v8_sfi *sfi);
+/* The same of anything that has a place in a script, or a number in a module. */
+uint32_t v8_identity(uint64_t script_id, uint64_t in_script);
+
 /* Searches the constants of the BytecodeArray `maker` for the inner function with the BytecodeArray
  * `bytecode`. */
 bool v8_constant_function(struct v8_reader *r, uint64_t maker, uint64_t bytecode,

@@ -109,20 +109,24 @@ static int take_record(struct relocations *s, const struct v8_layout *l, struct 
                : -1;
 }
 
-/* Finds the records of the exit whose call ends at offset `at` of the code. */
+/* Finds the records of the exit whose call ends at offset `at` of the code. They have the address
+ * of the call, or, in later versions, that behind it. */
 static bool find_exit(const struct v8_layout *l, const uint8_t *bytes, size_t size, uint64_t at,
                       struct exit_records *ret)
 {
     struct relocations s = {bytes, size, 0};
     struct exit_records e = {0};
+    const bool behind = l->relocation_behind == 1;
     int got = 1;
     bool found = false;
-    while (got > 0 && s.pc < at) {
+    *ret = e;
+    while (got > 0 && s.pc <= at) {
         got = take_record(&s, l, &e);
-        if (e.have == (1 << PLACE | 1 << INLINING | 1 << REASON | 1 << ID) && e.pc < at) {
-            *ret = e;
-            found = true;
-        }
+        if (e.have != (1 << PLACE | 1 << INLINING | 1 << REASON | 1 << ID) ||
+            (behind ? e.pc != at : e.pc >= at))
+            continue;
+        *ret = e;
+        found = true;
     }
     return got >= 0 && found && at - ret->pc <= CALL_MAX;
 }

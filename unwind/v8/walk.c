@@ -439,21 +439,14 @@ static void set_second(struct frame *f)
     f->flags = 0;
 }
 
-static uint32_t identity(uint64_t script_id, uint64_t in_script)
-{
-    return (uint32_t)hash_combine(hash_u64(script_id), in_script) | 1;
-}
-
 /* Sets numbers that identify the function and the position at any address: the script's number and
  * the places in the source. */
 static void identify(struct v8_walk *w, const struct v8_sfi *sfi, int32_t offset, struct frame *f)
 {
-    struct v8_scope scope;
-    uint64_t id = 0;
-    if ((sfi->script && !v8_slot(&w->r, sfi->script, w->layout->script_id, &id)) || !sfi->scope ||
-        !v8_scope_read(&w->r, sfi->scope, &scope))
+    uint32_t identity = v8_sfi_identity(&w->r, sfi);
+    if (!identity)
         return;
-    f->function = identity(id, (uint64_t)(uint32_t)scope.start << 32 | (uint32_t)scope.end);
+    f->function = identity;
     f->line = (uint32_t)offset;
 }
 
@@ -863,7 +856,7 @@ static enum walker_result step_interpreted(struct v8_walk *w, uint64_t fp, bool 
     if (read_function(w, fp, &sfi, &e.doubtful)) {
         int32_t offset = source_offset(w, sfi.bytecode, bytecode_offset(w, fp, sfi.bytecode));
         if (is_told && !w->again)
-            w->process->namer.resumed(w->process->namer.context, &sfi, offset);
+            w->process->namer.resumed(w->process->namer.context, &w->r, &sfi, offset);
         emit_function(w, &e, &sfi, offset, false);
     } else if (!emit_described(w, fp, doubtful))
         emit_unmade(w, fp, TIER_INTERP, bytecode_offset(w, fp, frame_bytecode(w, fp)), doubtful);
@@ -1129,7 +1122,7 @@ static void emit_wasm_function(struct v8_walk *w, const struct v8_wasm *c, struc
     f.tier = (uint8_t)e->tier;
     if (c && w->again) {
         f.function = v8_slot(&w->r, c->script, w->layout->script_id, &id)
-                         ? identity(id, (uint64_t)(uint32_t)c->index)
+                         ? v8_identity(id, (uint64_t)(uint32_t)c->index)
                          : 0;
         f.line = (uint32_t)(c->position + 1);
     } else if (c && namer->wasm && !namer->wasm(namer->context, &w->r, c, &f))

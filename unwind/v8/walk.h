@@ -44,9 +44,9 @@ struct v8_namer {
      * 0: it has not. The reader is left as it was. */
     void (*optimized)(void *context, struct v8_reader *r, const struct v8_code *code, uint64_t exit,
                       bool lazy);
-    /* Gets the function that the interpreter will resume, because optimized code has just been left
-     * at this place of its source (-1: unknown). */
-    void (*resumed)(void *context, const struct v8_sfi *sfi, int32_t offset);
+    /* Gets the function that the interpreter goes on with, because optimized code has just been
+     * left, and the place in its source (-1: unknown). The reader is left as it was. */
+    void (*resumed)(void *context, struct v8_reader *r, const struct v8_sfi *sfi, int32_t offset);
     void *context; /* a function is NULL: the ids that it would give stay 0 */
 };
 
