@@ -110,6 +110,8 @@ enum vmentry_kind {
                          (global_State) has done: a struct luajit_compiler_state, then struct
                          luajit_facts (unwind/luajit/compiler.h). A reading with many facts has
                          several entries, with the same times */
+    VMENTRY_V8_COMPILER, /* VMEVENT_MEM: no memory (address 0), but what is new of the process's
+                            V8: struct v8_facts (unwind/v8/compiler.h) */
 };
 
 /* Bytes of a VMENTRY_TEXT. */

@@ -5,6 +5,7 @@
 #include "live/live_memory.h"
 #include "live/live_process.h"
 #include "live/lua_scan.h"
+#include "live/v8_compiler_watch.h"
 #include "session/registers.h"
 #include "session/session.h"
 #include "base/table.h"
@@ -52,9 +53,10 @@ struct v8_watch {
     uint8_t generation;
     /* Frames that were read a moment ago, some MiB; exists with the log. */
     struct v8_frame_cache *seen;
-    uint64_t known;               /* objects in the log at the last pass */
-    uint64_t changed;             /* objects found changed, as of the last check */
-    uint64_t changed_at;          /* ns: time of the last check */
+    struct v8_compiler_watch *compilers; /* exists with the log */
+    uint64_t known;                      /* objects in the log at the last pass */
+    uint64_t changed;                    /* objects found changed, as of the last check */
+    uint64_t changed_at;                 /* ns: time of the last check */
     uint64_t frames_forgotten_at; /* ns: when frames were last forgotten because of a collection */
 };
 
@@ -81,6 +83,7 @@ static void target_free(struct v8_watch *t)
     live_process_free(&t->process);
     table_free(&t->makers);
     v8_frame_cache_free(t->seen);
+    v8_compiler_watch_free(t->compilers);
     free(t);
 }
 
@@ -165,7 +168,8 @@ static int open_objects(struct v8_watches *all, struct v8_watch *t, struct error
     if (live_process_open(&t->process, &all->sink) < 0)
         return 0;
     t->seen = v8_frame_cache_create(KEEP_FRAME_NS);
-    return t->seen ? 0 : error_no_memory(err);
+    t->compilers = v8_compiler_watch_create(t->layout);
+    return t->seen && t->compilers ? 0 : error_no_memory(err);
 }
 
 /* Read the mappings if it is time to. */
@@ -190,6 +194,7 @@ static int look(struct v8_watches *all, struct v8_watch *t, struct error *err)
 struct naming {
     struct v8_watches *all;
     struct v8_watch *target;
+    uint64_t time; /* ns: of the sample */
 };
 
 /* Read the constants of a function, because a later walk may have to find a closure by the function
@@ -214,6 +219,7 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     struct v8_named named;
     if (sfi->bytecode && !read_constants(n->target, r, sfi->bytecode))
         return false;
+    v8_compiler_note_function(v8_compiler_watch_of(n->target->compilers), r, sfi);
     if (v8_names_function(n->all->names, r, (uint32_t)n->target->process.pid, 0, sfi, offset,
                           &named) < 0)
         return false;
@@ -233,16 +239,41 @@ static bool name_wasm(void *context, struct v8_reader *r, const struct v8_wasm *
     return true;
 }
 
+/* Note optimized code, and read the name of the function in which it was left. */
+static void note_optimized(void *context, struct v8_reader *r, const struct v8_code *code,
+                           uint64_t exit, bool lazy)
+{
+    const struct naming *n = context;
+    struct v8_reader own = *r;
+    struct v8_named ignored;
+    struct v8_sfi sfi;
+    uint64_t place = v8_compiler_note_code(v8_compiler_watch_of(n->target->compilers), r, code,
+                                           exit, lazy, n->time);
+    if (place && v8_sfi_read_name(&own, place, &sfi))
+        (void)v8_names_function(n->all->names, &own, (uint32_t)n->target->process.pid, 0, &sfi, -1,
+                                &ignored);
+}
+
+static void note_resumed(void *context, struct v8_reader *r, const struct v8_sfi *sfi,
+                         int32_t offset)
+{
+    const struct naming *n = context;
+    v8_compiler_note_resumed(v8_compiler_watch_of(n->target->compilers), r, sfi, offset, n->time);
+}
+
 static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample *s,
                 enum stack_end *end, struct error *err)
 {
-    struct naming naming = {all, t};
-    const struct v8_process process = {
-        .layout = t->layout,
-        .namer = {.name = name_frame, .wasm = name_wasm, .context = &naming},
-        .reads_all_ways = true,
-        .seen = t->seen,
-        .space = (uint32_t)t->process.pid};
+    struct naming naming = {all, t, s->time};
+    const struct v8_process process = {.layout = t->layout,
+                                       .namer = {.name = name_frame,
+                                                 .wasm = name_wasm,
+                                                 .optimized = note_optimized,
+                                                 .resumed = note_resumed,
+                                                 .context = &naming},
+                                       .reads_all_ways = true,
+                                       .seen = t->seen,
+                                       .space = (uint32_t)t->process.pid};
     const struct walker walker = v8_walker(&process);
     struct unwind_input in = {0};
     struct walk_memory memory;
@@ -304,6 +335,8 @@ static int end(void *of, uint32_t pid, struct error *err)
     struct v8_watch *t = table_get(&all->targets, (uint64_t)pid + 1);
     if (!t)
         return 0;
+    if (t->compilers)
+        v8_compiler_watch_flush(t->compilers, t->process.objects);
     int failed = live_process_flush(&t->process, err);
     table_remove(&all->targets, (uint64_t)pid + 1);
     target_free(t);
@@ -348,6 +381,10 @@ static int target_pass(struct v8_watch *t, uint64_t now, size_t budget, bool *em
 {
     if (!t->process.objects)
         return 0;
+    if (budget == SIZE_MAX) /* the recording ends */
+        v8_compiler_watch_finish(t->compilers, t->process.objects);
+    else
+        v8_compiler_watch_look(t->compilers, t->process.objects);
     if (object_log_pass(t->process.objects, budget, err) < 0)
         return -1;
     notice_collection(t, now);
@@ -401,6 +438,8 @@ static void rewrite(void *of)
     vec_foreach (slot, &all->targets) {
         struct v8_watch *t = slot->value;
         forget_frames(t);
+        if (t->compilers)
+            v8_compiler_watch_rewrite(t->compilers);
         live_process_rewrite(&t->process);
     }
 }

@@ -344,7 +344,8 @@ static int add_index(struct memory_log *log, uint32_t pid, const struct vmevent_
 static int add_compiler(struct memory_log *log, uint32_t pid, const struct vmevent_entry *e,
                         struct error *err)
 {
-    struct memory_log_compiler c = {e->address, e->before, pid, e->length, NULL};
+    struct memory_log_compiler c = {
+        .g = e->address, .time = e->before, .pid = pid, .size = e->length, .kind = e->kind};
     if (!e->bytes || !e->length)
         return 0;
     if (log->compilers_size + e->length > COMPILERS_MAX) {
@@ -520,7 +521,7 @@ static int add_entry(struct memory_log *log, uint32_t pid, const struct vmevent_
         return add_index(log, pid, e, err);
     if (e->kind == VMENTRY_TEXT)
         return add_text(log, pid, e, err);
-    if (e->kind == VMENTRY_COMPILER)
+    if (e->kind == VMENTRY_COMPILER || e->kind == VMENTRY_V8_COMPILER)
         return add_compiler(log, pid, e, err);
     if (e->kind == VMENTRY_PERF_MAP || e->kind == VMENTRY_JITDUMP) {
         log->stats.entries++;

@@ -141,11 +141,12 @@ bool memory_log_code_file(const struct memory_log *log, uint32_t pid, uint8_t ki
 const struct vmentry_text *memory_log_text(const struct memory_log *log, uint32_t pid,
                                            uint64_t start, uint64_t end);
 
-/* What the JIT compiler of a VM had done at a time (VMENTRY_COMPILER). */
+/* What the JIT compiler of a VM had done at a time (VMENTRY_COMPILER, VMENTRY_V8_COMPILER). */
 struct memory_log_compiler {
-    uint64_t g, time; /* ns: when it was read */
+    uint64_t g, time; /* ns: when it was read. V8: g is 0 */
     uint32_t pid;
     uint32_t size;
+    uint8_t kind;         /* enum vmentry_kind */
     const uint8_t *bytes; /* they live as long as the log; aligned as a u64 */
 };
 /* Returns reading `index`, in the recording's order; NULL: there are no more. */

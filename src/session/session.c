@@ -248,6 +248,14 @@ int session_context(struct session *s, uint32_t pid, uint32_t tid, struct thread
     return session_context_beside(s, NULL, pid, tid, ret, err);
 }
 
+struct thread_context thread_context_hold(const struct thread_context *p)
+{
+    struct thread_context held = *p;
+    held.borrowed = false;
+    space_hold(held.space);
+    return held;
+}
+
 void thread_context_release(struct thread_context *p)
 {
     if (!p->borrowed)

@@ -80,6 +80,8 @@ int session_context(struct session *s, uint32_t pid, uint32_t tid, struct thread
  * the reference of `beside`. */
 int session_context_beside(struct session *s, const struct thread_context *beside, uint32_t pid,
                            uint32_t tid, struct thread_context *ret, struct error *err);
+/* Get another reference of the same, to be released by itself. Any thread may call it. */
+struct thread_context thread_context_hold(const struct thread_context *p);
 void thread_context_release(struct thread_context *p);
 
 /* Returns the code of the context's process for the unwinder: its mappings and jit functions. */

@@ -144,6 +144,7 @@ struct thread *thread_get(struct session *s, struct machine *m, uint32_t pid, ui
 /* Returns the process's address space, to be changed: a copy, if contexts still refer to it. NULL
  * when out of memory. */
 struct address_space *process_space(struct session *s, struct process *p);
+void space_hold(struct address_space *space); /* another reference */
 void space_release(struct address_space *space);
 
 int tasks_fork(struct session *s, struct machine *m, const struct record_task *t, uint64_t time,

@@ -43,6 +43,12 @@ static struct address_space *space_create(struct session *s, struct regions regi
     return space;
 }
 
+void space_hold(struct address_space *space)
+{
+    if (space)
+        atomic_fetch_add_explicit(&space->refs, 1, memory_order_relaxed);
+}
+
 void space_release(struct address_space *space)
 {
     if (!space || atomic_fetch_sub_explicit(&space->refs, 1, memory_order_acq_rel) != 1)
