@@ -27,7 +27,7 @@ const struct command commands[] = {
     {"annotate", cmd_annotate, &annotate_command_line,
      "Print a function's source or machine code with the share of each line"},
     {"traces", cmd_traces, &traces_command_line,
-     "Tell what LuaJIT compiled, and why it did not compile the rest"},
+     "Tell what LuaJIT and V8 compiled, and why not the rest; what V8 deoptimized"},
     {"inject", cmd_inject, &inject_command_line,
      "Write a recording for perf: mixed stacks as callchains"},
     {"archive", cmd_archive, &archive_command_line,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ljperf traces: what LuaJIT compiled, and why it did not compile the rest. */
+/* ljperf traces: what LuaJIT and V8 compiled, and why they did not compile the rest. */
 #include "cmd/common.h"
 #include "output/output.h"
 #include "output/traces.h"
@@ -22,7 +22,7 @@ static int take_limit(void *target, const struct option_value *v, struct error *
 
 static const struct option_row rows[] = {
     {ROW_CALL(0, "percent-limit", "PERCENT", take_limit,
-              "Leave out functions and traces with less of LuaJIT's time. Default: 0.5.")},
+              "Leave out functions and traces with less of their VM's time. Default: 0.5.")},
     {ROW_FLAG(0, "samples", struct traces_command, options.samples, "Count samples, not periods.")},
     {ROW_FLAG(0, "json", struct traces_command, json, "Print one JSON document.")},
     {0},
@@ -37,7 +37,11 @@ const struct option_set traces_command_line = {
         "Prints, for each Lua function that LuaJIT ran, how much of its time was compiled and how\n"
         "much was interpreted; and why: loops and functions that are blacklisted, recordings\n"
         "that were given up with the reason and the place, exits that have no trace. Then the\n"
-        "traces with their shares. The recording must be one of ljperf record.\n",
+        "traces with their shares. For each JavaScript function that V8 ran: the share of each "
+        "tier;\n"
+        "which V8 does not optimize, and which it deoptimized, with the reason and the place "
+        "where\n"
+        "a sample shows them. The recording must be one of ljperf record.\n",
     .sections = {{.rows = rows}, RECORD_FIRST_SECTION(record_first_rows), COMMON_SECTION},
     .command_follows = true,
     COMMON_ARGUMENT,

@@ -33,6 +33,8 @@ static void sum_free(struct traces_sum *s)
     vec_free(&s->codes);
     hash_table_free(&s->code_table);
     vec_free(&s->processes);
+    vec_free(&s->js);
+    hash_table_free(&s->js_table);
 }
 
 void traces_free(struct traces *t)
@@ -51,6 +53,7 @@ void traces_free(struct traces *t)
     vec_free(&t->traces);
     vec_free(&t->exits);
     vec_free(&t->reasons);
+    traces_js_free(t);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
@@ -113,6 +116,7 @@ static bool sum_add(struct traces_sum *to, const struct traces_sum *from)
         ok = ok && add_code(to, c);
     vec_foreach (p, &from->processes)
         ok = ok && add_process(to, p);
+    ok = ok && traces_js_add(to, from);
     to->weight += from->weight;
     to->all += from->all;
     to->samples += from->samples;
@@ -153,13 +157,18 @@ static void worker_free(void *worker)
 }
 
 /* The innermost frame of LuaJIT, and the function that it counts for: builtins count for their
- * callers. */
+ * callers. If JavaScript is further in, its innermost frame. NULL: neither runs, or WebAssembly
+ * that JavaScript has called. */
 static const struct frame *innermost(const struct replay_sample *s, const struct frame **own)
 {
     const struct frame *first = NULL;
     *own = NULL;
     for (size_t i = 0; i < s->nr_frames && !*own; i++) {
         const struct frame *f = &s->frames[i];
+        if (!first && (f->kind == FRAME_JS || f->kind == FRAME_WASM)) {
+            *own = f;
+            return f->kind == FRAME_JS ? f : NULL;
+        }
         if (f->kind != FRAME_LUA || f->flags & FRAME_PLAIN_LUA)
             continue;
         first = first ? first : f;
@@ -191,6 +200,9 @@ static int take_sample(void *worker, const struct replay_sample *s, struct error
     sum->all += weight;
     if (!first)
         return 0;
+    if (first->kind == FRAME_JS)
+        return traces_js_take(sum, first, weight) && note_process(sum, s) ? 0
+                                                                          : error_no_memory(err);
     bool compiled = first->tier == TIER_TRACE;
     const struct traced_function f = {own->function, compiled ? 0 : weight, compiled ? weight : 0};
     const struct traced_code c = {s->thread->pid, first->trace, frame_lookup_pc(first), weight};
@@ -308,16 +320,19 @@ int traces_finish(struct traces *t, struct error *err)
     if (t->failed)
         return error_no_memory(err);
     choose_event(t);
-    if (!t->sum.weight)
+    if (!t->sum.weight && !t->sum.js_weight)
         return error_set(err, ERROR_NOT_FOUND,
-                         "no sample ran LuaJIT: there is no compiler to tell about");
+                         "no sample ran LuaJIT, or JavaScript in V8: there is no compiler to tell "
+                         "about");
     if (!merge_functions(t))
         return error_no_memory(err);
+    if (traces_js_merge(t, err) < 0)
+        return -1;
     vec_foreach (f, &t->sum.functions) {
         t->interpreted += f->interpreted;
         t->compiled += f->compiled;
     }
-    if (traces_read_facts(t, err) < 0)
+    if (traces_read_facts(t, err) < 0 || traces_js_read_facts(t, err) < 0)
         return -1;
     if (!add_unsampled(t))
         return error_no_memory(err);

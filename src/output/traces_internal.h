@@ -9,6 +9,7 @@
 #include "output/traces.h"
 #include "unwind/luajit/compiler.h"
 #include "unwind/luajit/vm.h"
+#include "unwind/v8/compiler.h"
 
 #include <pthread.h>
 
@@ -33,6 +34,15 @@ struct traced_process {
 
 enum { ACTIVITIES = RUNTIME_IN_ASSEMBLER + 1 };
 
+/* A JavaScript function, and the weight of samples whose innermost function of a managed language
+ * it is, by the tier in which it ran (enum frame_tier). */
+enum { JS_TIERS = TIER_TURBOFAN + 1 };
+struct traced_js {
+    uint32_t function;  /* id of the managed function */
+    const char *symbol; /* afterwards: interned; NULL: not known */
+    uint64_t weight[JS_TIERS];
+};
+
 /* What one worker has collected, or all of them. */
 struct traces_sum {
     VEC(struct traced_function) functions;
@@ -40,6 +50,9 @@ struct traces_sum {
     VEC(struct traced_code) codes;
     struct hash_table code_table;
     VEC(struct traced_process) processes;
+    VEC(struct traced_js) js;
+    struct hash_table js_table;
+    uint64_t js_weight;            /* of samples that ran JavaScript */
     uint64_t weight;               /* of samples that ran LuaJIT */
     uint64_t all;                  /* of all samples */
     uint64_t activity[ACTIVITIES]; /* of `weight`: what the VM did (enum runtime_activity) */
@@ -112,6 +125,34 @@ struct traced_vm {
     unsigned sides, stitched, given_up; /* traces: side traces; by how they end */
 };
 
+/* How optimized code was left. */
+enum js_exit_kind {
+    JS_EXIT_EAGER,
+    JS_EXIT_LAZY,    /* a call returned to code that had been deoptimized before */
+    JS_EXIT_UNKNOWN, /* one of these: it had just been left */
+};
+
+/* Samples that were taken while code was left for the interpreter. */
+struct js_exit {
+    struct traced_place at; /* perhaps in an inlined function; function 0: not known */
+    uint8_t reason;         /* v8_deopt_text() */
+    uint8_t kind;           /* enum js_exit_kind */
+    uint64_t samples;
+};
+
+/* What the recorder found of a JavaScript function. */
+struct js_facts {
+    uint32_t function;
+    unsigned codes[JS_TIERS];  /* pieces of optimized code that were seen, by tier */
+    unsigned marked[JS_TIERS]; /* of these: deoptimized */
+    uint32_t bytecode;         /* bytes of bytecode; 0: not known */
+    uint8_t reason;            /* v8_disabled_text() of the last reading */
+    bool reason_told;          /* whether there is a reason is known */
+    bool marks_told;           /* this version tells what was deoptimized */
+    uint64_t time;             /* ns: of the last reading of the function */
+    VEC(struct js_exit) exits; /* most samples first */
+};
+
 struct traces {
     struct replay *replay;
     struct traces_options options;
@@ -132,6 +173,8 @@ struct traces {
     uint64_t compiled, interpreted;    /* weights */
     uint64_t no_trace; /* weight of samples in traces of which the recording knows nothing */
     size_t nameless;   /* facts of the last readings whose function is not known */
+    VEC(struct js_facts) js_facts; /* sorted by function */
+    bool has_js_facts;             /* the recorder has looked at a V8 */
 };
 
 /* Get the id that stands for all functions with the same symbol: a function of which only the place
@@ -159,5 +202,32 @@ const struct traced_process *traces_process(const struct traces *t, uint32_t pid
 
 /* Returns how often a recording was given up for a penalty of this value, about. */
 unsigned traces_attempts(const struct traces *t, uint32_t value);
+
+/* ---- V8 (traces_v8.c; it is printed by traces_v8_print.c) ------------------------------------ */
+
+/* Count a sample for the JavaScript function that is its innermost one. False: memory is out. */
+bool traces_js_take(struct traces_sum *sum, const struct frame *f, uint64_t weight);
+/* Add what another worker has collected. */
+bool traces_js_add(struct traces_sum *to, const struct traces_sum *from);
+/* Put functions with the same symbol together. */
+int traces_js_merge(struct traces *t, struct error *err);
+int traces_js_read_facts(struct traces *t, struct error *err);
+void traces_js_free(struct traces *t);
+void traces_js_put_text(const struct traces *t, struct text *out);
+/* Append the key "v8", if a sample ran JavaScript. */
+void traces_js_put_json(const struct traces *t, struct json *j);
+
+/* Append a function's symbol without line breaks; false: it is not known (traces_print.c). */
+bool traces_put_function(const struct traces *t, uint32_t function, struct text *out);
+/* Append "line 12", and in which function if it is not `in`. */
+void traces_put_place(const struct traces *t, const struct traced_place *at, uint32_t in,
+                      struct text *out);
+/* Append "node 1234". */
+void traces_put_process(const struct traces *t, uint32_t pid, struct text *out);
+/* Append an object with the function and the line. */
+void traces_key_place(struct json *j, const struct traces *t, const char *key,
+                      const struct traced_place *at);
+void traces_key_function(struct json *j, const struct traces *t, const char *key,
+                         uint32_t function);
 
 #endif

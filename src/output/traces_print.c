@@ -13,8 +13,7 @@ static double share(const struct traces *t, uint64_t weight)
     return t->sum.weight ? 100.0 * (double)weight / (double)t->sum.weight : 0;
 }
 
-/* Append a function's symbol without line breaks; false: it is not known. */
-static bool put_function(const struct traces *t, uint32_t function, struct text *out)
+bool traces_put_function(const struct traces *t, uint32_t function, struct text *out)
 {
     struct managed_function f;
     struct text symbol = {0};
@@ -30,8 +29,7 @@ static bool put_function(const struct traces *t, uint32_t function, struct text 
     return true;
 }
 
-/* Append "line 12", and in which function if it is not `in`. */
-static void put_place(const struct traces *t, const struct traced_place *at, uint32_t in,
+void traces_put_place(const struct traces *t, const struct traced_place *at, uint32_t in,
                       struct text *out)
 {
     if (at->line)
@@ -41,7 +39,7 @@ static void put_place(const struct traces *t, const struct traced_place *at, uin
     if (at->function == in)
         return;
     text_string(out, " of ");
-    if (!put_function(t, at->function, out))
+    if (!traces_put_function(t, at->function, out))
         text_string(out, "an unknown function");
 }
 
@@ -70,7 +68,7 @@ static void put_abort(const struct traces *t, const struct traced_start *s,
     put_detail(a, out);
     if (elsewhere) {
         text_string(out, ", at ");
-        put_place(t, &a->at, s->at.function, out);
+        traces_put_place(t, &a->at, s->at.function, out);
     }
 }
 
@@ -188,7 +186,7 @@ void traces_put_reasons(const struct traces *t, const char *symbol, const char *
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
-static void put_process(const struct traces *t, uint32_t pid, struct text *out)
+void traces_put_process(const struct traces *t, uint32_t pid, struct text *out)
 {
     const struct traced_process *p = traces_process(t, pid);
     if (p && p->comm)
@@ -203,7 +201,7 @@ static void put_vm(const struct traces *t, const struct traced_vm *vm, const cha
 {
     const struct luajit_compiler_state *s = &vm->state;
     text_string(out, margin);
-    put_process(t, vm->pid, out);
+    traces_put_process(t, vm->pid, out);
     text_printf(out, ": %" PRIu32 " traces", s->traces);
     if (s->max_traces)
         text_printf(out, " of at most %" PRIu32, s->max_traces);
@@ -281,7 +279,7 @@ static void put_functions(const struct traces *t, struct text *out)
     vec_foreach (f, &t->sum.functions) {
         size_t at = out->size;
         text_printf(out, "    %8.2f%% %8.2f%%  ", share(t, f->interpreted), share(t, f->compiled));
-        if (!put_function(t, f->function, out))
+        if (!traces_put_function(t, f->function, out))
             text_string(out, "(unknown function)");
         text_char(out, '\n');
         unsigned nr = put_reasons(t, f->function, MARGIN, out);
@@ -347,14 +345,14 @@ static void put_traces(const struct traces *t, struct text *out)
         if (one->fact.parent)
             snprintf(from, sizeof(from), "%u exit %u", one->fact.parent, one->fact.exit);
         text_printf(out, "%6.2f%% %6u  %-13s  ", share(t, one->weight), one->fact.trace, from);
-        put_place(t, &one->start, 0, out);
+        traces_put_place(t, &one->start, 0, out);
         text_string(out, " -> ");
         put_end(one, out);
         if (one->gone)
             text_string(out, " (thrown away meanwhile)");
         if (several) {
             text_string(out, " [");
-            put_process(t, t->vms.at[one->vm].pid, out);
+            traces_put_process(t, t->vms.at[one->vm].pid, out);
             text_char(out, ']');
         }
         text_char(out, '\n');
@@ -366,9 +364,14 @@ static void put_traces(const struct traces *t, struct text *out)
 
 void traces_put_text(const struct traces *t, struct text *out)
 {
-    put_head(t, out);
-    put_functions(t, out);
-    put_traces(t, out);
+    if (t->sum.weight) {
+        put_head(t, out);
+        put_functions(t, out);
+        put_traces(t, out);
+    }
+    if (t->sum.weight && t->sum.js_weight)
+        text_char(out, '\n');
+    traces_js_put_text(t, out);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -379,21 +382,21 @@ static void key_share(struct json *j, const struct traces *t, const char *key, u
     json_fixed(j, (int64_t)(share(t, weight) * 1000 + 0.5), 3);
 }
 
-static void key_function(struct json *j, const struct traces *t, const char *key, uint32_t function)
+void traces_key_function(struct json *j, const struct traces *t, const char *key, uint32_t function)
 {
     struct text name = {0};
-    bool known = put_function(t, function, &name);
+    bool known = traces_put_function(t, function, &name);
     text_char(&name, 0);
     json_key_string(j, key, known && !name.failed ? name.at : NULL);
     text_free(&name);
 }
 
-static void key_place(struct json *j, const struct traces *t, const char *key,
+void traces_key_place(struct json *j, const struct traces *t, const char *key,
                       const struct traced_place *at)
 {
     json_key(j, key);
     json_object(j);
-    key_function(j, t, "function", at->function);
+    traces_key_function(j, t, "function", at->function);
     if (at->line)
         json_key_uint(j, "line", at->line);
     json_object_end(j);
@@ -433,7 +436,7 @@ static void json_abort(struct json *j, const struct traces *t, const struct trac
         json_key_string(j, "what", detail.at + 1);
     text_free(&detail);
     if (a->at.function)
-        key_place(j, t, "at", &a->at);
+        traces_key_place(j, t, "at", &a->at);
     json_object_end(j);
 }
 
@@ -463,7 +466,7 @@ static void json_start(struct json *j, const struct traces *t, const struct trac
 static void json_function(struct json *j, const struct traces *t, const struct traced_function *f)
 {
     json_object(j);
-    key_function(j, t, "function", f->function);
+    traces_key_function(j, t, "function", f->function);
     key_share(j, t, "interpreted", f->interpreted);
     key_share(j, t, "compiled", f->compiled);
     json_key(j, "starts");
@@ -506,12 +509,12 @@ static void json_trace(struct json *j, const struct traces *t, const struct trac
         json_key_uint(j, "exit", f->exit);
     }
     key_share(j, t, "share", one->weight);
-    key_place(j, t, "start", &one->start);
+    traces_key_place(j, t, "start", &one->start);
     json_key_string(j, "ends", f->what < LUAJIT_NR_ENDS ? ends[f->what] : NULL);
     if (f->link)
         json_key_uint(j, "link", f->link);
     if (one->end.function)
-        key_place(j, t, "stops_at", &one->end);
+        traces_key_place(j, t, "stops_at", &one->end);
     if (one->called)
         json_key_string(j, "calls", one->called);
     json_key(j, "gone");
@@ -554,5 +557,6 @@ void traces_put_json(const struct traces *t, struct json *j)
         json_trace(j, t, one);
     json_array_end(j);
     json_key_uint(j, "nameless", t->nameless);
+    traces_js_put_json(t, j);
     json_object_end(j);
 }

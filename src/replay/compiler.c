@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a recording has of JIT compilers (VMENTRY_COMPILER), and the places that it names. */
+/* What a recording has of JIT compilers (VMENTRY_COMPILER, VMENTRY_V8_COMPILER), and the places
+ * that it names. */
 #include "replay/replay_internal.h"
 #include "unwind/luajit/compiler.h"
 #include "unwind/luajit/runtime.h"
+#include "unwind/v8/compiler.h"
 
 static const struct luajit_layout *layout_of(const struct replay *r, uint32_t pid, uint64_t blob)
 {
@@ -19,7 +21,7 @@ bool replay_compiler(const struct replay *r, size_t index, struct replay_compile
     if (!c)
         return false;
     *ret = (struct replay_compiler){.pid = c->pid, .g = c->g, .time = c->time};
-    if (c->size < sizeof(*ret->state))
+    if (c->kind != VMENTRY_COMPILER || c->size < sizeof(*ret->state))
         return true;
     ret->state = (const struct luajit_compiler_state *)(const void *)c->bytes;
     ret->layout = layout_of(r, c->pid, ret->state->blob);
@@ -58,4 +60,53 @@ int replay_place(struct replay *r, const struct replay_compiler *c, uint64_t pro
     if (!r->place_names)
         return error_no_memory(err);
     return luajit_names_frame(r->place_names, &source, &frame, ret, err);
+}
+
+/* ---- V8 -------------------------------------------------------------------------------------- */
+
+bool replay_v8_facts(const struct replay *r, size_t index, struct replay_v8_facts *ret)
+{
+    const struct memory_log_compiler *c = memory_log_compiler(r->log, index);
+    if (!c)
+        return false;
+    *ret = (struct replay_v8_facts){.pid = c->pid, .time = c->time};
+    if (c->kind != VMENTRY_V8_COMPILER)
+        return true;
+    ret->facts = (const struct v8_fact *)(const void *)c->bytes;
+    ret->nr = c->size / sizeof(*ret->facts);
+    return true;
+}
+
+static const struct v8_place *v8_of(const struct replay *r, uint32_t pid)
+{
+    vec_foreach (p, &r->v8s.at) {
+        if (p->thread.pid == pid)
+            return p;
+    }
+    return NULL;
+}
+
+int replay_v8_place(struct replay *r, const struct replay_v8_function *f, int32_t offset,
+                    struct v8_named *ret, struct error *err)
+{
+    const struct v8_place *v8 = v8_of(r, f->pid);
+    struct walk_memory layers;
+    struct v8_sfi function;
+    *ret = (struct v8_named){0};
+    if (!v8)
+        return 0;
+    const struct walk_parts parts = {
+        .thread = &v8->thread, .log = r->log, .snapshots = r->snapshots};
+    struct memory m = walk_memory(&parts, &layers);
+    m.time = f->time;
+    struct v8_reader reader = {.memory = &m, .layout = v8->layout};
+    if (!f->identity || !v8_sfi_read_name(&reader, f->sfi, &function) ||
+        v8_sfi_identity(&reader, &function) != f->identity)
+        return 0;
+    if (!r->v8_place_names)
+        r->v8_place_names = v8_names_create(r->managed);
+    if (!r->v8_place_names ||
+        v8_names_function(r->v8_place_names, &reader, f->pid, 0, &function, offset, ret) < 0)
+        return error_no_memory(err);
+    return 0;
 }

@@ -2,6 +2,7 @@
 /* Managed frames in a sample's stack: what is known of its process, for the runtimes' walkers. */
 #include "replay/replay_internal.h"
 #include "unwind/luajit/runtime.h"
+#include "unwind/v8/runtime.h"
 
 bool managed_walks_create(struct replay_worker *w, struct managed_names *managed, bool has_log)
 {
@@ -38,12 +39,35 @@ static void note_luajits(struct sample_process *of, const struct runtime_instanc
     pthread_mutex_unlock(&known->lock);
 }
 
+/* The same of V8, for replay_v8_place(). */
+static void note_v8(struct sample_process *of, const struct v8_layout *layout)
+{
+    struct v8_places *known = &of->worker->replay->v8s;
+    uint32_t pid = of->noted_v8_pid = of->thread->pid;
+    bool is_known = false;
+    pthread_mutex_lock(&known->lock);
+    vec_foreach (p, &known->at)
+        is_known |= p->thread.pid == pid;
+    if (!is_known && vec_reserve(&known->at, known->at.nr + 1))
+        known->at.at[known->at.nr++] = (struct v8_place){thread_context_hold(of->thread), layout};
+    pthread_mutex_unlock(&known->lock);
+}
+
+void v8_places_free(struct v8_places *v)
+{
+    vec_foreach (p, &v->at)
+        thread_context_release(&p->thread);
+    vec_free(&v->at);
+}
+
 static const struct runtime_instance *instances(void *context, const struct runtime *rt, size_t *nr)
 {
     struct sample_process *p = context;
     const struct runtime_instance *at = session_runtime(p->thread, rt, nr);
     if (rt == &luajit_runtime && *nr && p->noted_pid != p->thread->pid)
         note_luajits(p, at, *nr);
+    if (rt == &v8_runtime && *nr && p->noted_v8_pid != p->thread->pid)
+        note_v8(p, at->layout);
     return at;
 }
 

@@ -180,6 +180,7 @@ static void free_means(struct replay *r)
     memory_log_free(r->log);
     snapshots_free(r->snapshots);
     vmstack_pairing_free(&r->copies);
+    v8_places_free(&r->v8s);
     session_free(r->session);
     if (!r->options.means)
         replay_means_free(r->means);
@@ -215,6 +216,8 @@ void replay_free(struct replay *r)
     luajit_names_free(r->place_names);
     vec_free(&r->luajits.at);
     pthread_mutex_destroy(&r->luajits.lock);
+    v8_names_free(r->v8_place_names);
+    pthread_mutex_destroy(&r->v8s.lock);
     managed_names_free(r->managed);
     vec_free(&r->share_times);
     for (size_t i = 0; i < r->nr_outputs; i++)

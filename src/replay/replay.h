@@ -288,6 +288,31 @@ enum { REPLAY_CALLED_MAX = 128 };
 bool replay_called(const struct replay *r, const struct replay_compiler *c, uint64_t proto,
                    uint32_t position, char name[REPLAY_CALLED_MAX]);
 
+struct v8_fact;
+struct v8_named;
+
+/* What the recorder found of V8's compilers in a process (unwind/v8/compiler.h), or a part of it.
+ * Nothing in it is checked. */
+struct replay_v8_facts {
+    uint64_t time; /* ns */
+    uint32_t pid;
+    const struct v8_fact *facts;
+    size_t nr; /* 0: the entry is LuaJIT's */
+};
+/* Get number `index`, in the recording's order. To be called after the run. Returns false if there
+ * are no more. */
+bool replay_v8_facts(const struct replay *r, size_t index, struct replay_v8_facts *ret);
+/* Name a function of V8 (tagged SharedFunctionInfo), and the line of a place in its source (-1:
+ * none), as the recording has it at `time`. `identity`: v8_sfi_identity(). *ret has function 0 if
+ * it is not known, or if another function is at that address. To be called by one thread. Returns
+ * -1 when memory is out. */
+struct replay_v8_function {
+    uint64_t sfi, time;
+    uint32_t pid, identity;
+};
+int replay_v8_place(struct replay *r, const struct replay_v8_function *f, int32_t offset,
+                    struct v8_named *ret, struct error *err);
+
 /* ---- explaining a stack ---------------------------------------------------------------------- */
 
 /* One read of memory in a walk. */

@@ -16,6 +16,7 @@
 #include "unwind/luajit/names.h"
 #include "unwind/luajit/vm.h"
 #include "unwind/runtimes/walkers.h"
+#include "unwind/v8/names.h"
 
 #include <pthread.h>
 
@@ -109,6 +110,17 @@ struct luajit_places {
     VEC(struct luajit_place) at;
 };
 
+/* The V8 in processes whose samples were walked. */
+struct v8_place {
+    struct thread_context thread; /* of the first one: the texts of Node's own scripts are in its
+                                     files */
+    const struct v8_layout *layout;
+};
+struct v8_places {
+    pthread_mutex_t lock;
+    VEC(struct v8_place) at;
+};
+
 struct replay {
     struct replay_options options;
     VEC(struct time_range) share_times; /* what options.shares are; options.times points to it */
@@ -122,6 +134,8 @@ struct replay {
     struct managed_names *managed;
     struct luajit_names *place_names; /* of replay_place(); NULL: not used yet */
     struct luajit_places luajits;
+    struct v8_names *v8_place_names; /* of replay_v8_place(); NULL: not used yet */
+    struct v8_places v8s;
     struct unwind_rules *rules;
     unsigned nr_threads;
     pthread_t letting_go; /* the thread of replay_let_go() */
@@ -179,6 +193,7 @@ struct sample_process {
     bool reads_anew;                        /* as in struct runtime_sample */
     struct variable_places *places;         /* the same */
     uint32_t noted_pid;                     /* the process whose LuaJITs were noted last; 0: none */
+    uint32_t noted_v8_pid;                  /* the same of V8 */
 };
 
 struct replay_worker {
@@ -234,6 +249,9 @@ size_t sample_frames_same(const struct job *job, const struct job_sample *s);
 
 /* managed.c: make and free what a worker needs to walk managed frames. Returns false when memory is
  * out; free it then as well. */
+/* Let go of what was noted of processes with V8. */
+void v8_places_free(struct v8_places *v);
+void v8_places_free(struct v8_places *v);
 bool managed_walks_create(struct replay_worker *w, struct managed_names *managed, bool has_log);
 void managed_walks_free(struct replay_worker *w);
 /* Returns the walker for the managed frames of a sample, the `at`th of its group. `copy`: the
