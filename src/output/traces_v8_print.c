@@ -106,9 +106,11 @@ static unsigned put_exits(const struct traces *t, const struct js_facts *f, stru
 static unsigned put_deoptimized(const struct traces *t, const struct js_facts *f, struct text *out)
 {
     unsigned nr = sum_of(f->marked);
-    text_string(out, MARGIN "deoptimized");
+    text_string(out, MARGIN);
     if (nr)
-        text_printf(out, " at least %u time%s", nr, nr == 1 ? "" : "s");
+        text_printf(out, "deoptimized at least %u time%s", nr, nr == 1 ? "" : "s");
+    else
+        text_string(out, "optimized code was left in it");
     if (f->marked[TIER_MAGLEV] && f->marked[TIER_TURBOFAN])
         text_printf(out, " (%u of Maglev's code, %u of TurboFan's)", f->marked[TIER_MAGLEV],
                     f->marked[TIER_TURBOFAN]);
@@ -128,11 +130,11 @@ static bool put_disabled(const struct traced_js *f, const struct js_facts *of, s
 {
     const char *reason = of->reason_told ? v8_disabled_text(of->reason) : NULL;
     if (reason)
-        text_printf(out, "V8 does not optimize it any more: %s", reason);
+        text_printf(out, "V8 has noted a reason not to optimize it: %s", reason);
     else if (!is_optimized(f, of) && of->bytecode > V8_OPTIMIZED_BYTECODE_MAX)
         text_printf(out,
                     "not seen optimized: its bytecode has %" PRIu32
-                    " bytes, and V8's limit is %d (--max-optimized-bytecode-size)",
+                    " bytes, and V8's default limit is %d (--max-optimized-bytecode-size)",
                     of->bytecode, V8_OPTIMIZED_BYTECODE_MAX);
     else
         return false;

@@ -12,6 +12,7 @@
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/variables.h"
 #include "unwind/arch_x86_64.h"
+#include "unwind/v8/compiler.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/variables.h"
 #include "unwind/v8/walk.h"
@@ -133,6 +134,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 struct namer {
     struct managed_names *managed;
     struct v8_names *names;
+    struct v8_compiler *compiler; /* of this input's image */
     uint64_t space;
 };
 
@@ -163,6 +165,36 @@ static bool name_own(void *context, const char *name, struct frame *ret)
     const struct namer *n = context;
     ret->function = v8_names_own(n->names, name);
     return ret->function != 0;
+}
+
+/* What the compilers did, as a recorder notes it. Code is taken to have left at the pc, too. */
+static void note_optimized(void *context, struct v8_reader *r, const struct v8_code *code,
+                           uint64_t exit, bool lazy)
+{
+    const struct namer *n = context;
+    const uint64_t pc = code->start + hash_u64(code->code) % (code->size + 1);
+    (void)v8_compiler_note_code(n->compiler, r, code, exit ? exit : pc, lazy, 1);
+}
+
+static void note_resumed(void *context, struct v8_reader *r, const struct v8_sfi *sfi,
+                         int32_t offset)
+{
+    const struct namer *n = context;
+    v8_compiler_note_function(n->compiler, r, sfi);
+    v8_compiler_note_resumed(n->compiler, r, sfi, offset, 1);
+}
+
+/* Look at everything that was noted again, in the same damaged memory. */
+static void look_again(struct v8_compiler *c, const struct memory *m)
+{
+    size_t nr;
+    v8_compiler_read_all(c, m, 2);
+    const struct v8_fact *facts = v8_compiler_news(c, &nr);
+    for (size_t i = 0; i < nr; i++) {
+        (void)v8_deopt_text(facts[i].reason);
+        (void)v8_disabled_text(facts[i].reason);
+    }
+    v8_compiler_free(c);
 }
 
 /* Keeps names for some inputs, then starts anew: damaged names are without number, and sources are
@@ -272,12 +304,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         u = unwinder_create(NULL);
     const struct image *image = &images[data[0] % nr_images];
     struct namer *namer = namer_get();
-    const struct v8_process process = {
-        .layout = image->layout,
-        .namer = {.name = name, .wasm = name_wasm, .own = name_own, .context = namer},
-        .no_objects = (data[3] & 7) == 0,
-        .reads_all_ways = data[3] & 8,
-        .space = namer->space};
+    namer->compiler = v8_compiler_create(image->layout);
+    if (!namer->compiler)
+        return 0;
+    const struct v8_process process = {.layout = image->layout,
+                                       .namer = {.name = name,
+                                                 .wasm = name_wasm,
+                                                 .own = name_own,
+                                                 .optimized = note_optimized,
+                                                 .resumed = note_resumed,
+                                                 .context = namer},
+                                       .no_objects = (data[3] & 7) == 0,
+                                       .reads_all_ways = data[3] & 8,
+                                       .space = namer->space};
     const struct walker walker = v8_walker(&process);
     uint64_t seed = hash_bytes(data, size);
     for (unsigned i = 0; i < CONTEXTS; i++) {
@@ -286,6 +325,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     damage_walk(u, inputs, stacks, CONTEXTS, 16, false);
     read_variables(u, contexts, &process, namer);
+    look_again(namer->compiler, &contexts[0].input.memory);
     nr_contexts += CONTEXTS;
     return 0;
 }

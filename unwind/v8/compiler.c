@@ -187,7 +187,9 @@ static uint64_t note_exit(struct v8_compiler *c, struct v8_reader *r, const stru
                           uint64_t pc, bool lazy, uint64_t time)
 {
     struct v8_exit e;
-    if (!v8_exit_find(r, &of->code, pc, &e))
+    /* Code that was left is marked soon after. Other code that has come to its place is not. (Nor
+     * is code that was left for code of a loop, which remains valid.) */
+    if (v8_code_marked(r, &of->code) != 1 || !v8_exit_find(r, &of->code, pc, &e))
         return 0;
     struct v8_fact f = of->fact;
     f.kind = V8_FACT_EXIT;
