@@ -842,7 +842,7 @@ bool v8_source_name(const struct v8_source *s, int32_t start, const char *name, 
     }
     bool computed = m->kind == COMPUTED && (!size || name_is(s, m->class, name, size));
     if (!symbol && !computed && !name_is(s, m->name, name, size) &&
-        !name_is(s, m->name, name + prefix, size - prefix))
+        !(prefix && name_is(s, m->name, name + prefix, size - prefix)))
         return false;
     text_bytes(ret, class, m->class.size);
     if (m->class.size)
