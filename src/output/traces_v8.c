@@ -20,11 +20,16 @@ enum {
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
+static bool is_js(const struct traces_sum *s, uint32_t i, uint32_t function)
+{
+    return i < s->js.nr && s->js.at[i].function == function;
+}
+
 static struct traced_js *js_of(struct traces_sum *s, uint32_t function)
 {
-    uint32_t at = hash_table_intern(&s->js_table, hash_u64(function), &s->js, i,
-                                    s->js.at[i].function == function,
-                                    (struct traced_js){.function = function});
+    uint32_t at =
+        hash_table_intern(&s->js_table, hash_u64(function), &s->js, i, is_js(s, i, function),
+                          (struct traced_js){.function = function});
     return at == HASH_TABLE_NONE ? NULL : &s->js.at[at];
 }
 

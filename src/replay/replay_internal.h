@@ -247,11 +247,10 @@ int sample_walk_group(struct replay_worker *w, struct job_sample *group, size_t 
  * of the sample before it in the job; 0 if one of the two is bad. */
 size_t sample_frames_same(const struct job *job, const struct job_sample *s);
 
-/* managed.c: make and free what a worker needs to walk managed frames. Returns false when memory is
- * out; free it then as well. */
-/* Let go of what was noted of processes with V8. */
+/* managed.c: let go of what was noted of processes with V8. */
 void v8_places_free(struct v8_places *v);
-void v8_places_free(struct v8_places *v);
+/* Make and free what a worker needs to walk managed frames. Returns false when memory is out; free
+ * it then as well. */
 bool managed_walks_create(struct replay_worker *w, struct managed_names *managed, bool has_log);
 void managed_walks_free(struct replay_worker *w);
 /* Returns the walker for the managed frames of a sample, the `at`th of its group. `copy`: the
