@@ -330,7 +330,8 @@ static const struct option_row rows[] = {
                 "Show only rows whose function's name contains TEXT.")},
     {ROW_FLAG('U', "hide-unresolved", struct report_command, report.hide_unresolved,
               "Leave out functions without a name.")},
-    {ROW_FLAG('T', "threads", struct report_command, threads,
+    /* perf's long name is --threads, which is a common option here. */
+    {ROW_FLAG('T', NULL, struct report_command, threads,
               "Print behind the rows what each thread had counted when it ended (record -s).")},
     {ROW_FLAG(
         0, "hierarchy", struct report_command, report.hierarchy,
