@@ -337,6 +337,8 @@ int traces_finish(struct traces *t, struct error *err)
     if (!add_unsampled(t))
         return error_no_memory(err);
     /* The table of functions is not used any more. */
-    qsort(t->sum.functions.at, t->sum.functions.nr, sizeof(*t->sum.functions.at), by_interpreted);
+    if (t->sum.functions.nr)
+        qsort(t->sum.functions.at, t->sum.functions.nr, sizeof(*t->sum.functions.at),
+              by_interpreted);
     return 0;
 }
