@@ -8,6 +8,7 @@
 enum {
     MS = 1000000, /* ns */
     PAUSE_MIN_NS = 20 * MS,
+    FINISH_NS = 100 * MS,
     SHARE = 100,          /* a look is followed by a pause of so many times its length */
     ENTRY_MAX = 32 << 10, /* bytes of an entry: the writer does not cut it */
     FACTS = ENTRY_MAX / sizeof(struct v8_fact),
@@ -69,19 +70,22 @@ void v8_compiler_watch_look(struct v8_compiler_watch *w, struct object_log *log)
 {
     const struct memory_layer layer = process_memory_layer(object_log_memory(log));
     const struct memory m = {.layers = &layer, .nr_layers = 1};
-    uint64_t began = clock_ns(CLOCK_MONOTONIC);
-    if (began < w->next)
+    const uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (clock_ns(CLOCK_MONOTONIC) < w->next)
         return;
-    v8_compiler_read(w->compiler, &m, object_log_now(log));
+    v8_compiler_read(w->compiler, &m, object_log_now(log), false);
     v8_compiler_watch_flush(w, log);
-    uint64_t now = clock_ns(CLOCK_MONOTONIC), pause = SHARE * (now - began);
-    w->next = now + (pause > PAUSE_MIN_NS ? pause : PAUSE_MIN_NS);
+    const uint64_t pause = SHARE * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - began);
+    w->next = clock_ns(CLOCK_MONOTONIC) + (pause > PAUSE_MIN_NS ? pause : PAUSE_MIN_NS);
 }
 
 void v8_compiler_watch_finish(struct v8_compiler_watch *w, struct object_log *log)
 {
     const struct memory_layer layer = process_memory_layer(object_log_memory(log));
     const struct memory m = {.layers = &layer, .nr_layers = 1};
-    v8_compiler_read_all(w->compiler, &m, object_log_now(log));
+    const uint64_t until = clock_ns(CLOCK_MONOTONIC) + FINISH_NS;
+    for (size_t left = v8_compiler_rounds(w->compiler);
+         left-- && clock_ns(CLOCK_MONOTONIC) < until;)
+        v8_compiler_read(w->compiler, &m, object_log_now(log), false);
     v8_compiler_watch_flush(w, log);
 }

@@ -26,7 +26,7 @@ void v8_compiler_watch_look(struct v8_compiler_watch *w, struct object_log *log)
 /* Write what is new, without reading: the process has ended. */
 void v8_compiler_watch_flush(struct v8_compiler_watch *w, struct object_log *log);
 
-/* The recording ends: read everything once more. */
+/* The recording ends: read everything once more, for up to 0.1 s. */
 void v8_compiler_watch_finish(struct v8_compiler_watch *w, struct object_log *log);
 
 /* Another file begins: everything must be written again. */

@@ -202,14 +202,12 @@ static void put_head(const struct traces *t, struct text *out)
         text_string(out,
                     "# The recording does not tell why: it was not made by ljperf record, or by an "
                     "older one, or the process could not be read\n");
-    else if (codes && told)
-        text_printf(out, "# %u pieces of optimized code were seen, %u of them were deoptimized\n",
-                    codes, marked);
     else if (codes)
-        text_printf(out,
-                    "# %u pieces of optimized code were seen; this version of V8 does not tell "
-                    "which were deoptimized\n",
-                    codes);
+        text_printf(out, "# %u piece%s of optimized code %s seen%s", codes, codes == 1 ? "" : "s",
+                    codes == 1 ? "was" : "were",
+                    told ? "" : "; this version of V8 does not tell what was deoptimized\n");
+    if (codes && told)
+        text_printf(out, "; deoptimized: %u\n", marked);
 }
 
 void traces_js_put_text(const struct traces *t, struct text *out)

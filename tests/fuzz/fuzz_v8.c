@@ -188,7 +188,8 @@ static void note_resumed(void *context, struct v8_reader *r, const struct v8_sfi
 static void look_again(struct v8_compiler *c, const struct memory *m)
 {
     size_t nr;
-    v8_compiler_read_all(c, m, 2);
+    for (size_t left = v8_compiler_rounds(c); left--;)
+        v8_compiler_read(c, m, 2, true);
     const struct v8_fact *facts = v8_compiler_news(c, &nr);
     for (size_t i = 0; i < nr; i++) {
         (void)v8_deopt_text(facts[i].reason);

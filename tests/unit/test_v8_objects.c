@@ -865,7 +865,7 @@ static void test_compiler(void **state)
     v8_compiler_note_function(c, &h->r, &function);
     assert_int_equal(v8_compiler_note_code(c, &h->r, &read, 0, false, 7), 0);
     assert_int_equal(v8_compiler_note_code(c, &h->r, &read, 0, false, 8), 0);
-    v8_compiler_read(c, &h->memory, 9);
+    v8_compiler_read(c, &h->memory, 9, true);
     const struct v8_fact *f = v8_compiler_news(c, &nr);
     assert_int_equal(nr, 2);
     assert_int_equal(f[0].kind, V8_FACT_CODE);
@@ -879,8 +879,8 @@ static void test_compiler(void **state)
 
     put(h, code, AT_MARK, 1 << 16, 4);
     put(h, sfi, 48, 12u << 19, 4); /* kNeverOptimize of V8 11.3 */
-    v8_compiler_read(c, &h->memory, 10);
-    v8_compiler_read(c, &h->memory, 11); /* nothing new */
+    v8_compiler_read(c, &h->memory, 10, true);
+    v8_compiler_read(c, &h->memory, 11, true); /* nothing new */
     f = v8_compiler_news(c, &nr);
     assert_int_equal(nr, 2);
     assert_int_equal(f[0].flags, V8_FACT_CAN_TELL | V8_FACT_MARKED);
@@ -917,9 +917,9 @@ static void test_compiler_code_that_is_gone(void **state)
     v8_compiler_told(c);
     put(h, code, AT_SIZE, CODE_SIZE + 4, 4); /* other code is at the address, */
     put(h, code, AT_MARK, 1 << 16, 4);       /* which was deoptimized */
-    v8_compiler_read(c, &h->memory, 8);
+    v8_compiler_read(c, &h->memory, 8, true);
     put(h, code, AT_SIZE, CODE_SIZE, 4);
-    v8_compiler_read(c, &h->memory, 9);
+    v8_compiler_read(c, &h->memory, 9, true);
     (void)v8_compiler_news(c, &nr);
     assert_int_equal(nr, 0);
     v8_compiler_free(c);

@@ -12,6 +12,7 @@ enum {
     CODES_MAX = 4096, /* the one that was noted first makes room for another one */
     FUNCTIONS_MAX = 8192,
     NEWS_MAX = 1 << 16, /* facts that wait to be written; more are dropped */
+    REREAD_FUNCTION_NS = 1000000000,
 };
 
 /* Optimized code. */
@@ -24,7 +25,8 @@ struct noted_code {
 struct noted_function {
     uint64_t bytecode;
     struct v8_fact fact;
-    bool read; /* `fact` holds what was read */
+    bool read;     /* `fact` holds what was read */
+    uint64_t next; /* ns: when it is read again */
 };
 
 struct v8_compiler {
@@ -301,25 +303,25 @@ static void function_read(struct v8_compiler *c, struct v8_reader *r, struct not
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static void read_some(struct v8_compiler *c, const struct memory *m, uint64_t time, size_t most)
+size_t v8_compiler_rounds(const struct v8_compiler *c)
+{
+    const size_t most = c->codes.nr > c->functions.nr ? c->codes.nr : c->functions.nr;
+    return (most + V8_COMPILER_LOOKS - 1) / V8_COMPILER_LOOKS;
+}
+
+void v8_compiler_read(struct v8_compiler *c, const struct memory *m, uint64_t time, bool all)
 {
     struct v8_reader r = {.memory = m, .layout = c->layout};
-    for (size_t i = 0; i < most && i < c->codes.nr; i++) {
+    for (size_t i = 0; i < V8_COMPILER_LOOKS && i < c->codes.nr; i++) {
         c->next_code = c->next_code < c->codes.nr ? c->next_code : 0;
         code_read(c, &r, &c->codes.at[c->next_code++], time);
     }
-    for (size_t i = 0; i < most && i < c->functions.nr; i++) {
+    for (size_t i = 0; i < V8_COMPILER_LOOKS && i < c->functions.nr; i++) {
         c->next_function = c->next_function < c->functions.nr ? c->next_function : 0;
-        function_read(c, &r, &c->functions.at[c->next_function++], time);
+        struct noted_function *f = &c->functions.at[c->next_function++];
+        if (!all && time < f->next)
+            continue;
+        f->next = time + REREAD_FUNCTION_NS;
+        function_read(c, &r, f, time);
     }
-}
-
-void v8_compiler_read(struct v8_compiler *c, const struct memory *m, uint64_t time)
-{
-    read_some(c, m, time, V8_COMPILER_LOOKS);
-}
-
-void v8_compiler_read_all(struct v8_compiler *c, const struct memory *m, uint64_t time)
-{
-    read_some(c, m, time, SIZE_MAX);
 }

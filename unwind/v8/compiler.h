@@ -103,11 +103,12 @@ void v8_compiler_note_resumed(struct v8_compiler *c, struct v8_reader *r, const 
                               int32_t offset, uint64_t time);
 
 /* Read some of the noted objects again: those that have waited longest, at most V8_COMPILER_LOOKS
- * of code and of functions. `time`: now, ns. */
+ * of code and of functions. Functions that were read less than a second ago are left out, unless
+ * `all`. `time`: now, ns. */
 enum { V8_COMPILER_LOOKS = 256 };
-void v8_compiler_read(struct v8_compiler *c, const struct memory *m, uint64_t time);
-/* Read all of them. */
-void v8_compiler_read_all(struct v8_compiler *c, const struct memory *m, uint64_t time);
+void v8_compiler_read(struct v8_compiler *c, const struct memory *m, uint64_t time, bool all);
+/* Returns how many calls read all of them. */
+size_t v8_compiler_rounds(const struct v8_compiler *c);
 
 /* Returns what is new since the last call of v8_compiler_told(). */
 const struct v8_fact *v8_compiler_news(const struct v8_compiler *c, size_t *nr);
