@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What LuaJIT's compiler made of a program (`ljperf traces`): for each function how much of its
- * time was compiled, and why the rest was not; the traces. Times come from the samples, reasons
- * from what the recorder read of the compilers (unwind/luajit/compiler.h).
+ * What LuaJIT's and V8's compilers made of a program (`ljperf traces`): for each function how much
+ * of its time was compiled, or ran in which tier, and why the rest was not; LuaJIT's traces; what
+ * V8 deoptimized. Times come from the samples, reasons from what the recorder read of the compilers
+ * (unwind/luajit/compiler.h, unwind/v8/compiler.h).
  */
 #ifndef OUTPUT_TRACES_H
 #define OUTPUT_TRACES_H
@@ -22,12 +23,12 @@ int traces_create(struct replay *r, const struct traces_options *options, struct
 void traces_free(struct traces *t);
 struct replay_sink traces_sink(struct traces *t);
 /* Put what was collected together. To be called after the run, before printing. It is an error if
- * no sample ran LuaJIT. */
+ * no sample ran LuaJIT, or JavaScript in V8. */
 int traces_finish(struct traces *t, struct error *err);
 /* Create it without samples, after another run of `r`: for traces_put_reasons() and
  * traces_put_vms(). */
 int traces_read(struct replay *r, struct traces **ret, struct error *err);
-/* Append what is known of the function with this symbol: lines that begin with `margin`. */
+/* Append what is known of the Lua function with this symbol: lines that begin with `margin`. */
 void traces_put_reasons(const struct traces *t, const char *symbol, const char *margin,
                         struct text *out);
 
