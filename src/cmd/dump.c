@@ -16,6 +16,7 @@ struct dump {
     const char *input;
     bool argument; /* the recording was given as an argument */
     bool json, stats, header, raw;
+    struct terminal_options text;
 };
 
 struct count {
@@ -233,6 +234,11 @@ static const struct option_row rows[] = {
     {ROW_FLAG(0, "raw", struct dump, raw,
               "Also print the records that only serve the reader (COMPRESSED, FINISHED_ROUND), and "
               "records of unknown type.")},
+    {ROW_FLAG(0, "no-pager", struct dump, text.no_pager,
+              "Do not show text on a terminal through a pager.")},
+    {ROW_CLEAR(0, "pager", struct dump, text.no_pager,
+               "Show text on a terminal through $LJPERF_PAGER, else $PAGER, else less. This is the "
+               "default.")},
     {ROW_HELP},
     {0},
 };
@@ -249,8 +255,11 @@ const struct option_set dump_command_line = {
 
 int cmd_dump(int argc, char **argv)
 {
-    struct dump d = {.input = "perf.data"};
+    struct dump d = {.input = "perf.data", .text.color = COLOR_NEVER};
     struct options_parsed parsed;
     int status = command_line_parse(&dump_command_line, (void *const[]){&d}, argc, argv, &parsed);
-    return status >= 0 ? status : run(&d);
+    if (status >= 0)
+        return status;
+    struct terminal *t = terminal_open(&d.text);
+    return terminal_close(t, run(&d));
 }

@@ -57,13 +57,11 @@ static bool is_dumb(void)
     return !term || !*term || strcmp(term, "dumb") == 0;
 }
 
-/* https://no-color.org: any value but an empty one counts. */
 static bool wants_colors(const struct terminal_options *o)
 {
-    const char *no = getenv("NO_COLOR");
     if (o->color != COLOR_AUTO)
         return o->color == COLOR_ALWAYS;
-    return isatty(STDOUT_FILENO) && !is_dumb() && !(no && *no);
+    return isatty(STDOUT_FILENO) && !is_dumb() && !colors_are_unwanted();
 }
 
 /* Returns the pager's command; NULL: none is wanted, or may be started. */

@@ -2,7 +2,6 @@
 /* See color.h. */
 #include "output/color.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +10,12 @@ enum { LINE_BYTES_MAX = 1 << 20 };
 
 static const char RED[] = "\033[31m", GREEN[] = "\033[32m", YELLOW[] = "\033[33m",
                   DIM[] = "\033[2m", END[] = "\033[m";
+
+bool colors_are_unwanted(void)
+{
+    const char *no = getenv("NO_COLOR");
+    return no && *no;
+}
 
 struct line {
     const char *at;

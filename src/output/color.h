@@ -15,7 +15,12 @@
 
 #include "base/text.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* Whether the user wants no colors anywhere (https://no-color.org): any value of NO_COLOR but an
+ * empty one counts. */
+bool colors_are_unwanted(void);
 
 /* The text goes through in pieces of any size. All zeros: its beginning. */
 struct coloring {

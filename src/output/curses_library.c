@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Loads ncurses and takes the terminal. */
 #include "output/curses_library.h"
+#include "output/color.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -46,8 +47,10 @@ static int take_terminal(struct curses *c, struct error *err)
     c->curs_set(0);
     c->mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
     c->mouseinterval(0); /* a press is told at once: nobody waits for a double click */
-    c->start_color();
-    c->use_default_colors();
+    if (!colors_are_unwanted()) {
+        c->start_color();
+        c->use_default_colors();
+    }
     return 0;
 }
 
