@@ -65,6 +65,20 @@ static struct report_options read_options(struct bytes *b)
     return o;
 }
 
+/* What the last byte says: inputs that were kept before there was this mean the same. */
+static void read_more_options(struct report_options *o, uint8_t byte)
+{
+    if (byte & 1)
+        o->graph = byte & 2 ? GRAPH_FLAT : GRAPH_FOLDED;
+    o->hierarchy = byte & 4;
+    o->children &= !o->hierarchy;
+    o->graph_value = (enum report_value)((byte >> 3) % 3);
+    o->graph_limit = byte >> 5;
+    o->nr_widths = byte >> 6;
+    for (unsigned i = 0; i < o->nr_widths; i++)
+        o->widths[i] = byte >> i & 7;
+}
+
 static void check_rows(const struct stacks *s, const struct report_options *o)
 {
     struct report *r;
@@ -89,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes b = {data, data + size};
     struct report_options o = read_options(&b);
+    read_more_options(&o, size ? data[size - 1] : 0);
     struct flamegraph_options f = {
         .width = 400, .least_width = o.graph_percent, .inverted = o.callers_first, .event = -1};
     struct report_event events[2] = {{"e", true}, {"f", true}};
