@@ -50,6 +50,12 @@ static bool is_of_row(char c)
     return is_of_number(c) || c == ' ' || c == '|' || c == '-';
 }
 
+/* A minus sign, which is no part of a tree's line: what follows is no share, but a difference. */
+static bool is_change(const char *p, const char *begin, const char *end)
+{
+    return *p == '-' && (p + 1 == end || p[1] != '-') && (p == begin || p[-1] != '-');
+}
+
 /* perf's color of a share, whose digits are at `at`; NULL: none. */
 static const char *share_color(const char *at, size_t size)
 {
@@ -63,7 +69,7 @@ static const char *share_color(const char *at, size_t size)
 static void put_row(struct line l, struct text *t)
 {
     const char *p = l.at, *end = l.at + l.size;
-    while (p < end && is_of_row(*p)) {
+    while (p < end && is_of_row(*p) && !is_change(p, l.at, end)) {
         size_t size = 0;
         while (p + size < end && is_of_number(p[size]))
             size++;
@@ -77,6 +83,26 @@ static void put_row(struct line l, struct text *t)
         p += size;
     }
     text_bytes(t, p, (size_t)(end - p));
+}
+
+/* ---- verdicts ------------------------------------------------------------------------------ */
+
+/* Put a line of ljperf doctor that begins with a verdict. Returns false for other lines. */
+static bool put_verdict(struct line l, struct text *t)
+{
+    static const struct {
+        const char *word; /* with the blanks up to the next column */
+        const char *color;
+    } verdicts[] = {{"ok       ", GREEN}, {"warn     ", YELLOW}, {"missing  ", RED}};
+    for (size_t i = 0; i < sizeof(verdicts) / sizeof(*verdicts); i++) {
+        const char *word = verdicts[i].word, *end = l.at + strlen(word);
+        if (!begins_with(l, word) || end == l.at + l.size || *end < 'a' || *end > 'z')
+            continue;
+        put_colored(t, verdicts[i].color, l.at, l.at + strcspn(word, " "));
+        text_bytes(t, l.at + strcspn(word, " "), l.size - strcspn(word, " "));
+        return true;
+    }
+    return false;
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -123,7 +149,7 @@ static void put_line(struct line l, struct text *t)
     else if (*l.at == '#') {
         put_colored(t, DIM, l.at, l.at + l.size - fed);
         text_string(t, fed ? "\n" : "");
-    } else
+    } else if (!put_verdict(l, t))
         put_row(l, t);
 }
 

@@ -6,6 +6,7 @@
  * - Comments, which begin with #, are dim.
  * - Percentages at the beginning of a line, of rows and of call trees, have perf's colors: red from
  *   5 %, green from 0.5 % on.
+ * - Verdicts of ljperf doctor are green, yellow or red.
  * - Of a frame (docs/output.md) the module and the note are dim; the note is yellow if it says that
  *   the frame is not proven.
  * - The program's messages have no colors.

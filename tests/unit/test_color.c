@@ -48,6 +48,8 @@ static void shares_of_rows(void **state)
     expect("     5.00%     0.49%  prog  [.] 99.00%\n",
            "     " RED "5.00%" END "     0.49%  prog  [.] 99.00%\n");
     expect("    12  100.00%  complete\n", "    12  " RED "100.00%" END "  complete\n");
+    expect("     9.00%    7.00%   -2.00%   1.00  f\n", /* a change */
+           "     " RED "9.00%" END "    " RED "7.00%" END "   -2.00%   1.00  f\n");
     expect("no 40.00%\n", "no 40.00%\n");
     expect("40 ..\n1.2.3 %\n", "40 ..\n1.2.3 %\n");
     expect("1234567890123456789012345678901234567890.5%\n",
@@ -83,6 +85,17 @@ static void frames(void **state)
     expect("\t1\n\t\n\t]\n\t)\n", "\t1\n\t\n\t]\n\t)\n");
 }
 
+static void verdicts(void **state)
+{
+    (void)state;
+    expect("ok       perf             perf version 6\n",
+           GREEN "ok" END "       perf             perf version 6\n");
+    expect("warn     event cycles\nmissing  tracefs\n",
+           YELLOW "warn" END "     event cycles\n" RED "missing" END "  tracefs\n");
+    expect("ok   123 12.5: cycles\nmissing   123 1.5:\nok       \nok\n",
+           "ok   123 12.5: cycles\nmissing   123 1.5:\nok       \nok\n");
+}
+
 static void messages_have_none(void **state)
 {
     (void)state;
@@ -112,9 +125,10 @@ static void long_lines_pass(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_of_rows),     cmocka_unit_test(shares_of_trees),
-        cmocka_unit_test(comments),           cmocka_unit_test(frames),
-        cmocka_unit_test(messages_have_none), cmocka_unit_test(long_lines_pass),
+        cmocka_unit_test(shares_of_rows),  cmocka_unit_test(shares_of_trees),
+        cmocka_unit_test(comments),        cmocka_unit_test(frames),
+        cmocka_unit_test(verdicts),        cmocka_unit_test(messages_have_none),
+        cmocka_unit_test(long_lines_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
