@@ -356,10 +356,10 @@ const char *perfdata_hostname(const struct perfdata *pd);
 const char *perfdata_osrelease(const struct perfdata *pd);
 const char *perfdata_arch(const struct perfdata *pd); /* "x86_64", ... */
 const char *perfdata_perf_version(const struct perfdata *pd);
-/* The recorder's command line as one string, quoted as perf does; NULL: absent. */
 /* Get the times of the first and the last sample, ns, as the recorder noted them at the end.
  * Returns false if it did not. */
 bool perfdata_sample_times(const struct perfdata *pd, uint64_t *first, uint64_t *last);
+/* Returns the recorder's command line as one string, quoted as perf does; NULL: absent. */
 const char *perfdata_cmdline(const struct perfdata *pd);
 /* Get the clock of the samples, a CLOCK_* id. Returns false if the recording does not name it (-k
  * does). */

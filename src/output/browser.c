@@ -411,14 +411,6 @@ void browser_collapse_all(struct browser *b)
 
 /* ---- newer data ------------------------------------------------------------------------------ */
 
-/* What is remembered of the lines while the data is replaced: identities of entries, since indexes
- * and pointers become others. */
-struct remembered {
-    VEC(uint64_t) expanded; /* ascending */
-    uint64_t at, row; /* of the line with the cursor, and of its row; 0: it is the first line */
-    size_t line, below_top;
-};
-
 typedef VEC(uint64_t) identities;
 
 static uint64_t string_hash(const char *s)

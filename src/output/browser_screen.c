@@ -325,8 +325,7 @@ bool screen_ask(struct display *s, const char *question, struct text *answer)
     return !answer->failed;
 }
 
-/* ---- acting on a list --------------------------------------------------------------------------
- */
+/* ---- acting on a list ----------------------------------------------------------------------- */
 
 long screen_mouse(struct display *s, int *y)
 {

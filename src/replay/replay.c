@@ -3,11 +3,11 @@
 #include "replay/replay_internal.h"
 #include "base/threads.h"
 #include "perfdata/offcpu.h"
+#include "session/facts.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/frame_cache.h"
 
-#include "session/facts.h"
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
