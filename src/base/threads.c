@@ -139,6 +139,25 @@ int thread_beside(pthread_t *thread, void *(*run)(void *), void *context)
     return create_on(thread, &all, processors_get(&all), -1, run, context);
 }
 
+/* ---- signals ------------------------------------------------------------------------------- */
+
+void signals_block(sigset_t *old)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
+int thread_without_signals(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t old;
+    signals_block(&old);
+    int why = pthread_create(thread, NULL, run, context);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return why;
+}
+
 /* ---- locks --------------------------------------------------------------------------------- */
 
 void lock_init_short(pthread_mutex_t *lock)

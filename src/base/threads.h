@@ -4,6 +4,7 @@
 #define BASE_THREADS_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,6 +31,12 @@ void processor_idle(struct processor *p);
 
 /* pthread_create() of a thread that stays off the calling thread's processor. */
 int thread_beside(pthread_t *thread, void *(*run)(void *), void *context);
+
+/* Block all signals of this thread but SIGBUS, by which base/file_map.h learns that a file was cut.
+ * `old` gets the mask to restore. */
+void signals_block(sigset_t *old);
+/* pthread_create() of a thread that takes no signals: they are for the other threads. */
+int thread_without_signals(pthread_t *thread, void *(*run)(void *), void *context);
 
 /* Initialize a lock that is held for about a microsecond. Where the C library can, a thread that
  * finds the lock taken spins for a while before it sleeps: to sleep and to be woken takes far

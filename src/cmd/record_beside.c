@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* See record_beside.h. A thread takes what the recorder writes into a pipe. */
 #include "cmd/record_beside.h"
+#include "base/threads.h"
 #include "base/unnamed_file.h"
 #include "base/vec.h"
 #include "perfdata/recent.h"
@@ -116,18 +117,6 @@ static void run_recorder(int out, int said, char *const *options)
     _exit(EXIT_FAILURE);
 }
 
-/* Signals are the main thread's. */
-static int start_thread(struct recorder *r)
-{
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&r->thread, NULL, read_pipe, r);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    r->has_thread = !failed;
-    return failed;
-}
-
 static int start_process(struct recorder *r, char *const *options)
 {
     int ends[2];
@@ -143,10 +132,11 @@ static int start_process(struct recorder *r, char *const *options)
     close(ends[1]);
     r->pipe = ends[0];
     r->pid = pid > 0 ? pid : 0;
-    errno = pid < 0 ? why : start_thread(r);
+    errno = pid < 0 ? why : thread_without_signals(&r->thread, read_pipe, r);
+    r->has_thread = !errno;
     if (!r->has_thread)
         close(r->pipe);
-    return errno ? -1 : 0;
+    return r->has_thread ? 0 : -1;
 }
 
 static void recorder_free(struct recorder *r)

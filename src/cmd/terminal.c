@@ -2,6 +2,7 @@
 /* See terminal.h. */
 #include "cmd/terminal.h"
 #include "base/private_file.h"
+#include "base/threads.h"
 #include "cmd/cmd.h"
 #include "output/color.h"
 
@@ -227,17 +228,6 @@ static void *pass_text(void *context)
     return NULL;
 }
 
-/* Start the thread; signals are for the other threads. */
-static int start_thread(struct terminal *t)
-{
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&t->thread, NULL, pass_text, t);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return failed;
-}
-
 static void restore_outputs(struct terminal *t)
 {
     dup2(t->out, STDOUT_FILENO);
@@ -263,7 +253,7 @@ static int lead(struct terminal *t)
         fflush(stdout);
         dup2(ends[1], STDOUT_FILENO);
         close(ends[1]);
-        if (start_thread(t) == 0)
+        if (thread_without_signals(&t->thread, pass_text, t) == 0)
             return 0;
         close(t->from);
         restore_outputs(t);

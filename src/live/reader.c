@@ -3,6 +3,7 @@
 #include "live/reader.h"
 
 #include "base/clock.h"
+#include "base/threads.h"
 #include "base/vec.h"
 
 #include <errno.h>
@@ -343,20 +344,9 @@ bool reader_take(struct reader *r, unsigned *kind, const void **bytes, size_t *s
 
 /* ---- beginning and end --------------------------------------------------------------------- */
 
-static void block_signals(sigset_t *old)
-{
-    sigset_t all;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* base/file_map.h */
-    pthread_sigmask(SIG_SETMASK, &all, old);
-}
-
 static int start_thread(struct reader *r, struct error *err)
 {
-    sigset_t old;
-    block_signals(&old);
-    int why = pthread_create(&r->thread, NULL, work_on, r);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int why = thread_without_signals(&r->thread, work_on, r);
     return why ? error_system(err, why, "a thread cannot be created") : 0;
 }
 
@@ -364,7 +354,7 @@ static void be_process(struct reader *r, pid_t recorder)
 {
     struct error err = {0};
     sigset_t old;
-    block_signals(&old);
+    signals_block(&old);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (r->work.begin && r->work.begin(r->work.context, &err) < 0)
         keep_error(r, &err);
