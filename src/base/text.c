@@ -26,6 +26,12 @@ bool text_grow(struct text *t, size_t want)
     return true;
 }
 
+const char *text_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 size_t text_undeleted(const char *path)
 {
     static const char mark[] = " (deleted)";

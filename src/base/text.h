@@ -47,6 +47,9 @@ static inline void text_char(struct text *t, char c)
         t->at[t->size++] = c;
 }
 
+/* Returns the name of a path's file: what follows the last slash, if anything does. */
+const char *text_base_name(const char *path);
+
 /* Returns the length of a path without " (deleted)", the kernel's mark of an unlinked file. */
 size_t text_undeleted(const char *path);
 

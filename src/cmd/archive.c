@@ -33,12 +33,6 @@ const struct option_set archive_command_line = {
     COMMON_ARGUMENT,
 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Returns the default output path, beside the recording. The caller frees it. */
 static char *default_output(const char *input)
 {
@@ -65,7 +59,7 @@ static int fill(struct common *common, const struct archive_command *c, struct r
         return -1;
     if (c->whole) {
         uint64_t size;
-        if (tar_add_file(tar, base_name(input), input, &size, err) < 0)
+        if (tar_add_file(tar, text_base_name(input), input, &size, err) < 0)
             return -1;
         result.files++;
         result.bytes += size;

@@ -100,12 +100,6 @@ static uint64_t identity_hash(enum dso_kind kind, const char *name)
     return hash_combine(hash_bytes(name, strlen(name)), kind);
 }
 
-static const char *after_slash(const char *name)
-{
-    const char *slash = strrchr(name, '/');
-    return slash && slash[1] ? slash + 1 : name;
-}
-
 static struct dso_entry *entry_add(struct dsos *all, uint64_t hash, enum dso_kind kind,
                                    const char *name, const struct build_id *id, uint32_t root)
 {
@@ -123,7 +117,7 @@ static struct dso_entry *entry_add(struct dsos *all, uint64_t hash, enum dso_kin
     d->dso = (struct dso){.id = (uint32_t)all->entries.nr,
                           .kind = kind,
                           .name = kept,
-                          .short_name = kind == DSO_PSEUDO ? kept : after_slash(kept)};
+                          .short_name = kind == DSO_PSEUDO ? kept : text_base_name(kept)};
     if (id)
         d->dso.build_id = *id;
     atomic_init(&d->doubted_from, UINT64_MAX);

@@ -295,9 +295,8 @@ static void print_summary(struct annotated *a)
     size_t nr = 0;
     for (; nr < a->lines.nr && annotate_is_heavy(a, a->lines.at[nr].weight.self); nr++) {
         const struct weighed_line *l = &a->lines.at[nr];
-        const char *slash = l->file ? strrchr(l->file, '/') : NULL;
         t.size = 0;
-        text_name(&t, slash ? slash + 1 : l->file ? l->file : "??");
+        text_name(&t, l->file ? text_base_name(l->file) : "??");
         annotate_share(a->options, a->out, l->weight.self, a->weight.self);
         fprintf(a->out, "  %.*s:%" PRIu32 "\n", (int)t.size, t.at ? t.at : "", l->line);
     }

@@ -119,8 +119,7 @@ static void print_remark(const struct listing *l, const struct source_frame *at,
     struct text name = {0};
     if (!l->a->options->lines || !at->file || !annotate_is_heavy(l->a, self))
         return;
-    const char *slash = strrchr(at->file, '/');
-    text_clean(&name, slash ? slash + 1 : at->file);
+    text_clean(&name, text_base_name(at->file));
     fprintf(l->a->out, " // %.*s:%" PRIu32, (int)name.size, name.at ? name.at : "", at->line);
     text_free(&name);
 }

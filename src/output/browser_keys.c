@@ -507,7 +507,7 @@ static void fill_menu(struct display *s, struct menu *m)
         add_item(m, do_callees, "What %.100s called", f->symbol);
     }
     if (f && f->module)
-        add_item(m, do_module, "Zoom into module %.100s", report_base_name(f->module));
+        add_item(m, do_module, "Zoom into module %.100s", text_base_name(f->module));
     if (browser_nr_lines(s->model))
         add_item(m, do_thread, "Zoom into thread %" PRIu32, browser_thread(s->model));
     add_item(m, do_out, "Leave the last filter");

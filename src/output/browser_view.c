@@ -207,7 +207,7 @@ static void put_filter(struct text *t, const struct browser_filter_entry *f)
     if (f->kind == FILTER_THREAD)
         text_printf(t, "%" PRIu32, f->thread);
     else if (f->kind == FILTER_MODULE)
-        text_symbol(t, report_base_name(f->text));
+        text_symbol(t, text_base_name(f->text));
     else
         text_symbol(t, f->text);
 }

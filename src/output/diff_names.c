@@ -13,12 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 /* ---- names ---------------------------------------------------------------------------------- */
 
 static bool same_name(const struct diff_name *a, const struct diff_name *b)
@@ -126,7 +120,7 @@ static uint32_t name_unknown(struct diff *d, const struct function *f, enum diff
 {
     struct text t = {0};
     const char *source = diff_source(f);
-    text_printf(&t, "[%s]%c", source ? base_name(source) : "unknown", 0);
+    text_printf(&t, "[%s]%c", source ? text_base_name(source) : "unknown", 0);
     struct diff_name n = {.kernel = function_is_kernel(f), .kind = (uint8_t)kind};
     n.name = t.failed ? NULL : intern_string(d->strings, t.at);
     text_free(&t);
@@ -189,7 +183,7 @@ typedef VEC(struct builds) builds_list;
 
 static struct builds *find_builds(const builds_list *all, const char *source)
 {
-    const char *file = source ? base_name(source) : "";
+    const char *file = source ? text_base_name(source) : "";
     vec_foreach (b, all)
         if (strcmp(b->file, file) == 0)
             return b;
@@ -203,7 +197,7 @@ static int note_build(builds_list *all, const struct diff_name *n)
         b->several |= b->build != n->build;
         return 0;
     }
-    const struct builds new = {n->source ? base_name(n->source) : "", n->build, !*n->build};
+    const struct builds new = {n->source ? text_base_name(n->source) : "", n->build, !*n->build};
     return vec_push(all, new) ? 0 : -1;
 }
 
@@ -305,8 +299,8 @@ static int compare_moved(const struct matcher *m, uint32_t a, uint32_t b)
 {
     const struct diff_name *x = group_name(m, a);
     const struct diff_name *y = group_name(m, b);
-    const char *p = x->source ? base_name(x->source) : "";
-    const char *q = y->source ? base_name(y->source) : "";
+    const char *p = x->source ? text_base_name(x->source) : "";
+    const char *q = y->source ? text_base_name(y->source) : "";
     size_t size = plain_size(p);
     int order = by_text(x->name, y->name);
     if (order)

@@ -234,15 +234,10 @@ static void put_functions(struct writer *w)
     json_object_end(w->j);
 }
 
-static const char *short_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static void put_resource_name(struct writer *w, size_t row)
 {
-    json_uint(w->j, string_number_of(&w->strings, w->e, short_name(w->resources.at[row].module)));
+    json_uint(w->j,
+              string_number_of(&w->strings, w->e, text_base_name(w->resources.at[row].module)));
 }
 
 static void put_index(struct writer *w, size_t row)
@@ -300,7 +295,7 @@ static void put_libs(struct writer *w)
     json_array(w->j);
     vec_foreach (r, &w->resources) {
         char hex[2 * BUILD_ID_MAX + 1];
-        const char *name = short_name(r->module);
+        const char *name = text_base_name(r->module);
         export_build_id(w->e, r->dso, hex);
         json_object(w->j);
         json_key_string(w->j, "arch", arch ? arch : "");

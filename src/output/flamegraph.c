@@ -322,12 +322,6 @@ static void put_doubt(struct text *t, const struct flame *f)
                                                      : "joined");
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Write the name, and on a second line the details. */
 static void put_title(const struct drawing *d, const struct flame *f)
 {
@@ -339,7 +333,7 @@ static void put_title(const struct drawing *d, const struct flame *f)
     if (f->function && f->function->inlined && !managed)
         text_string(t, "inlined, ");
     if (f->function && f->function->symbol && f->function->module) {
-        text_xml(t, managed ? f->function->module : base_name(f->function->module));
+        text_xml(t, managed ? f->function->module : text_base_name(f->function->module));
         text_string(t, ", ");
     }
     text_printf(t, "%" PRIu64 " ", f->weight);
@@ -418,7 +412,8 @@ static int by_weight(const void *a, const void *b, void *context)
 static size_t flame_size(const struct flame *f)
 {
     size_t fixed = 190;
-    size_t module = f->function && f->function->module ? strlen(base_name(f->function->module)) : 0;
+    size_t module =
+        f->function && f->function->module ? strlen(text_base_name(f->function->module)) : 0;
     return fixed + module + strlen(f->name) * 5 / 4;
 }
 

@@ -95,12 +95,6 @@ static int matched_keys(struct merge *sides[DIFF_SIDES], struct error *err)
     return failed ? error_no_memory(err) : 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Returns the name as fold.c writes it: an unknown function is "[module]". NULL if memory is
  * out. */
 static const char *function_name(const struct merge *m, const struct function *f)
@@ -108,7 +102,7 @@ static const char *function_name(const struct merge *m, const struct function *f
     struct text t = {0};
     if (f->symbol || !f->module)
         return intern_string(m->tree->strings, f->symbol ? f->symbol : "[unknown]");
-    text_printf(&t, "[%s]", base_name(f->module));
+    text_printf(&t, "[%s]", text_base_name(f->module));
     const char *name = t.failed ? NULL : intern_bytes(m->tree->strings, t.at, t.size);
     text_free(&t);
     return name;

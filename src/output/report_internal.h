@@ -84,7 +84,6 @@ void report_free(struct report *r);
 /* Returns the weight that orders the rows. */
 uint64_t report_row_weight(const struct report *r, const struct report_row *row);
 uint16_t report_row_event(const struct report *r, const struct report_row *row);
-const char *report_base_name(const char *path);
 /* Returns a function's module as rows show it: the name of the file. For managed functions it is
  * the whole path, because their file names (init.lua) say little. */
 const char *report_module(const struct function *f);

@@ -89,13 +89,13 @@ const struct report_group *report_row_group(const struct report *r, const struct
 static void put_position(struct text *t, const struct function *f, bool line)
 {
     if (f && f->file) {
-        text_symbol(t, report_base_name(f->file));
+        text_symbol(t, text_base_name(f->file));
         if (line)
             text_printf(t, f->kind == FRAME_WASM ? ":0x%" PRIx32 : ":%" PRIu32, f->line);
     } else if (line && f && f->symbol) {
         text_symbol(t, f->symbol);
     } else if (line && f && f->module) {
-        text_symbol(t, report_base_name(f->module));
+        text_symbol(t, text_base_name(f->module));
         text_printf(t, "[%" PRIx64 "]", f->address);
     } else {
         text_string(t, "??");

@@ -12,12 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *report_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 bool report_has_key(const struct report_options *o, enum report_key key)
 {
     for (unsigned i = 0; i < o->nr_keys; i++)
@@ -513,7 +507,7 @@ static char level_of(const struct function *f)
 
 const char *report_module(const struct function *f)
 {
-    return function_is_managed(f) ? f->module : report_base_name(f->module);
+    return function_is_managed(f) ? f->module : text_base_name(f->module);
 }
 
 void report_put_function(struct text *t, const struct function *f, bool row)
