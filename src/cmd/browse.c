@@ -80,9 +80,10 @@ int browsing_annotate(void *context, const char *symbol, struct text *out, struc
     return failed;
 }
 
-int browsing_check_cgroups(const struct perfdata *pd, struct error *err)
+int browsing_check_cgroups(const struct stacks_options *kept, const struct perfdata *pd,
+                           struct error *err)
 {
-    bool any = !perfdata_nr_events(pd);
+    bool any = !kept->by_cgroup || !perfdata_nr_events(pd);
     for (size_t i = 0; i < perfdata_nr_events(pd); i++)
         any |= (perfdata_event(pd, i)->attr.sample_type & PERF_SAMPLE_CGROUP) != 0;
     return any ? 0
@@ -124,7 +125,7 @@ int browsing_collect(void *context, const struct stacks_options *needs, struct b
     new.common.replay.progress_context = &new.common;
     if (replay_create(&new.common.replay, &new.replay, err) < 0)
         return -1;
-    if (!needs->by_cgroup || browsing_check_cgroups(replay_perfdata(new.replay), err) == 0)
+    if (browsing_check_cgroups(needs, replay_perfdata(new.replay), err) == 0)
         new.stacks = common_collect(&new.common, new.replay, &new.kept, err);
     new.events = new.stacks ? browsing_events(new.replay) : NULL;
     if (!new.events) {
@@ -177,4 +178,11 @@ int browsing_take_sort(struct report_options *o, const struct option_value *v, s
     if (!o->nr_keys)
         return option_error(v, err, "expects a key besides overhead");
     return 0;
+}
+
+int browsing_take_limit(struct report_options *o, const struct option_value *v, struct error *err)
+{
+    int failed = common_take_percent(&o->percent_limit, v, err);
+    o->graph_percent = o->percent_limit;
+    return failed;
 }

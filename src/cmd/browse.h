@@ -31,11 +31,14 @@ void browsing_end(struct browsing *b);
 /* Returns the events of a recording; the caller frees them. NULL: out of memory. */
 struct report_event *browsing_events(const struct replay *r);
 
-/* Fails if the key cgroup is of nothing, since no event's samples have one. A pipe may announce
- * events later. */
-int browsing_check_cgroups(const struct perfdata *pd, struct error *err);
+/* Fails if control groups are to be kept apart, and no event's samples have one. A pipe may
+ * announce events later. */
+int browsing_check_cgroups(const struct stacks_options *kept, const struct perfdata *pd,
+                           struct error *err);
 
 /* Take the value of --sort, perf's list of keys; a leading + adds to the keys that are there. */
 int browsing_take_sort(struct report_options *o, const struct option_value *v, struct error *err);
+/* Take the value of --percent-limit, which is of rows and of branches. */
+int browsing_take_limit(struct report_options *o, const struct option_value *v, struct error *err);
 
 #endif

@@ -380,6 +380,13 @@ bool common_percent(const char *text, double *ret)
     return end != text && (*end == 0 || strcmp(end, "%") == 0) && *ret >= 0 && *ret <= 100;
 }
 
+int common_take_percent(double *ret, const struct option_value *v, struct error *err)
+{
+    return common_percent(v->text, ret)
+               ? 0
+               : option_error(v, err, "expects a percentage from 0 to 100, not `%.60s'", v->text);
+}
+
 int common_record_first(struct common *c, const struct option_set *set, const char *output)
 {
     struct record_first *f = &c->first;

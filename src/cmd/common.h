@@ -74,6 +74,9 @@ int common_take_process(void *target, char *text, struct error *err);
 /* Parse a percentage, with or without a percent sign. Returns false if it is none from 0 to 100. */
 bool common_percent(const char *text, double *ret);
 
+/* Take one as an option's value. */
+int common_take_percent(double *ret, const struct option_value *v, struct error *err);
+
 /* Parse a command line of the command's own options, stored in `own`, and common ones. Prints
  * --help and errors. Returns -1 to go on, or the status to exit with. */
 int common_parse(struct common *c, const struct option_set *set, void *own, int argc, char **argv);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* See record_beside.h. A thread takes what the recorder writes into a pipe. */
 #include "cmd/record_beside.h"
+#include "base/clock.h"
 #include "base/threads.h"
 #include "base/unnamed_file.h"
 #include "base/vec.h"
@@ -238,23 +239,6 @@ bool record_beside_has_ended(const struct record_beside *b)
     return atomic_load(&b->now->has_ended);
 }
 
-/* Returns the processor time of a process, ns; 0 if it is gone. */
-static uint64_t used_by(pid_t pid)
-{
-    char path[64], line[512];
-    unsigned long long user = 0, system = 0;
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return 0;
-    const char *at = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-    fclose(f);
-    if (!at ||
-        sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
-        return 0;
-    return (user + system) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
-}
-
 /* The recorder reads strangers' files in processes of its own. */
 static uint64_t recorder_used(const struct recorder *r)
 {
@@ -264,9 +248,9 @@ static uint64_t recorder_used(const struct recorder *r)
     if (!r || !r->pid || !vec_push(&recorder, r->pid))
         return 0;
     (void)tasks_children(&recorder, &all, &ignored);
-    ns += used_by(r->pid);
+    ns += process_cpu_ns(r->pid);
     vec_foreach (pid, &all)
-        ns += used_by(*pid);
+        ns += process_cpu_ns(*pid);
     vec_free(&recorder);
     vec_free(&all);
     return ns;

@@ -242,11 +242,7 @@ static int take_widths(void *target, const struct option_value *v, struct error 
 
 static int take_limit(void *target, const struct option_value *v, struct error *err)
 {
-    struct report_options *o = &((struct report_command *)target)->report;
-    if (!common_percent(v->text, &o->percent_limit))
-        return option_error(v, err, "expects a percentage from 0 to 100, not `%.60s'", v->text);
-    o->graph_percent = o->percent_limit;
-    return 0;
+    return browsing_take_limit(&((struct report_command *)target)->report, v, err);
 }
 
 static int take_separator(void *target, const struct option_value *v, struct error *err)
@@ -420,7 +416,7 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
 static int print(struct common *c, struct report_command *rc, struct replay *r, struct error *err)
 {
     struct stacks_options kept = report_needs(&rc->report);
-    if (kept.by_cgroup && browsing_check_cgroups(replay_perfdata(r), err) < 0)
+    if (browsing_check_cgroups(&kept, replay_perfdata(r), err) < 0)
         return -1;
     rc->report.threads = replay_threads(r);
     struct stacks *s = common_collect(c, r, &kept, err);

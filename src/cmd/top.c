@@ -92,11 +92,7 @@ static int take_duration(void *target, const struct option_value *v, struct erro
 
 static int take_limit(void *target, const struct option_value *v, struct error *err)
 {
-    struct report_options *o = &((struct top *)target)->report;
-    if (!common_percent(v->text, &o->percent_limit))
-        return option_error(v, err, "expects a percentage from 0 to 100, not `%.60s'", v->text);
-    o->graph_percent = o->percent_limit;
-    return 0;
+    return browsing_take_limit(&((struct top *)target)->report, v, err);
 }
 
 static const struct option_row rows[] = {
@@ -194,18 +190,11 @@ static bool make_words(const struct top *t, word_vec *ret)
 
 /* ---- what it costs --------------------------------------------------------------------------- */
 
-static uint64_t own_use(void)
-{
-    struct timespec used;
-    return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) < 0
-               ? 0
-               : (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
-}
-
 static void note_cost(struct top *t)
 {
     const struct cost_reading now = {clock_ns(CLOCK_MONOTONIC),
-                                     own_use() + record_beside_used(t->recorder)};
+                                     clock_ns(CLOCK_PROCESS_CPUTIME_ID) +
+                                         record_beside_used(t->recorder)};
     if (t->nr_costs == COST_READINGS)
         memmove(t->cost, t->cost + 1, --t->nr_costs * sizeof(*t->cost));
     t->cost[t->nr_costs++] = now;
@@ -278,12 +267,12 @@ static int refresh(void *context, const struct stacks_options *needs, struct bro
     if (t->paused || now < t->next || (t->file >= 0 && is_same(t)))
         return 0;
     const bool is_first = t->file < 0;
-    const uint64_t before = own_use();
+    const uint64_t before = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     if (take_recording(t, from > t->since ? from : t->since, err) < 0 ||
         browsing_collect(&t->browsing, needs, ret, err) < 0)
         return -1;
     if (!is_first) /* which reads symbols */
-        t->next = now + wait_after(own_use() - before);
+        t->next = now + wait_after(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before);
     return 1;
 }
 

@@ -14,10 +14,7 @@ struct traces_command {
 
 static int take_limit(void *target, const struct option_value *v, struct error *err)
 {
-    struct traces_command *c = target;
-    if (!common_percent(v->text, &c->options.least))
-        return option_error(v, err, "expects a percentage from 0 to 100, not `%.60s'", v->text);
-    return 0;
+    return common_take_percent(&((struct traces_command *)target)->options.least, v, err);
 }
 
 static const struct option_row rows[] = {

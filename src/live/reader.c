@@ -520,13 +520,6 @@ static bool is_idle(struct reader *r)
     return !queued(r) && atomic_load(&r->shared->ticked) == r->ticks;
 }
 
-/* Processor time of the process, ns; 0: not known. */
-static uint64_t processor_time(const struct reader *r)
-{
-    clockid_t clock;
-    return clock_getcpuclockid(r->pid, &clock) == 0 ? clock_ns(clock) : 0;
-}
-
 /* Add up for how long it stands, and of that, for how long it has not worked. */
 static void count_time(struct reader *r, uint64_t passed)
 {
@@ -539,7 +532,7 @@ static void count_time(struct reader *r, uint64_t passed)
     }
     passed = passed < most ? passed : most;
     r->stands += passed;
-    const uint64_t used = processor_time(r);
+    const uint64_t used = process_cpu_ns(r->pid);
     r->sleeps = used == r->used_ns ? r->sleeps + passed : 0;
     r->used_ns = used;
 }
