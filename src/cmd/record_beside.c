@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "base/unnamed_file.h"
-#include "base/vec.h"
+#include "cmd/words.h"
 #include "perfdata/recent.h"
 #include "record/target.h"
 
@@ -94,26 +94,24 @@ static void *read_pipe(void *context)
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-typedef VEC(char *) word_vec;
-
 static void run_recorder(int out, int said, char *const *options)
 {
-    word_vec words = {0};
+    struct words words = {0};
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    bool full = !vec_push(&words, "ljperf") || !vec_push(&words, "record") ||
-                !vec_push(&words, "-o") || !vec_push(&words, "-");
-    while (*options && !full)
-        full = !vec_push(&words, *options++);
-    full |= !vec_push(&words, NULL);
+    words_add(&words, "ljperf");
+    words_add(&words, "record");
+    words_option(&words, "-o", "-");
+    words_list(&words, options);
+    words_add(&words, NULL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody else would end it */
-    if (full || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-        dup2(said, STDERR_FILENO) < 0)
+    if (words.failed || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
+        dup2(out, STDOUT_FILENO) < 0 || dup2(said, STDERR_FILENO) < 0)
         _exit(EXIT_FAILURE);
     /* Not a call of record's function: other threads may have held locks at the fork. */
-    execv("/proc/self/exe", words.at);
+    execv("/proc/self/exe", words.all.at);
     dprintf(STDERR_FILENO, "ljperf: /proc/self/exe: %s\n", strerror(errno));
     _exit(EXIT_FAILURE);
 }

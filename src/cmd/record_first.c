@@ -2,6 +2,7 @@
 /* See record_first.h. The recorder is a process of its own: it gives up its privileges. */
 #include "cmd/record_first.h"
 #include "cmd/cmd.h"
+#include "cmd/words.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,8 +13,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-typedef VEC(char *) word_vec;
 
 /* ---- options ------------------------------------------------------------------------------- */
 
@@ -62,49 +61,29 @@ bool record_first_is_wanted(const struct record_first *f)
 
 /* ---- the recorder -------------------------------------------------------------------------- */
 
-static void push(word_vec *to, bool *full, const char *word)
+/* The command line of the recorder. `text` keeps words that are made here. */
+static void make_words(const struct record_first *f, bool wall, const char *output,
+                       struct words *ret, char text[32])
 {
-    *full |= !vec_push(to, (char *)word);
-}
-
-static void push_option(word_vec *to, bool *full, const char *option, const char *value)
-{
-    if (!value)
-        return;
-    push(to, full, option);
-    push(to, full, value);
-}
-
-/* The command line of the recorder. `text` keeps words that are made here. Returns false when
- * memory is out. */
-static bool make_words(const struct record_first *f, bool wall, const char *output, word_vec *ret,
-                       char text[32])
-{
-    bool full = false;
-    push(ret, &full, "record");
-    push_option(ret, &full, "-o", output);
-    push_option(ret, &full, "-p", f->pids);
-    push_option(ret, &full, "-e", f->events);
-    push_option(ret, &full, "-d", f->duration);
-    push_option(ret, &full, "-F", f->frequency);
-    if (f->all_cpus)
-        push(ret, &full, "-a");
+    words_add(ret, "record");
+    words_option(ret, "-o", output);
+    words_option(ret, "-p", f->pids);
+    words_option(ret, "-e", f->events);
+    words_option(ret, "-d", f->duration);
+    words_option(ret, "-F", f->frequency);
+    words_flag(ret, "-a", f->all_cpus);
     snprintf(text, 32, "--%s%s%.16s", wall ? "wall" : "off-cpu",
              f->off_cpu && *f->off_cpu ? "=" : "", f->off_cpu ? f->off_cpu : "");
-    if (wall || f->off_cpu)
-        push(ret, &full, text);
-    if (f->command)
-        push(ret, &full, "--");
-    for (char **word = f->command; word && *word; word++)
-        push(ret, &full, *word);
-    push(ret, &full, NULL);
-    return !full;
+    words_flag(ret, text, wall || f->off_cpu);
+    words_flag(ret, "--", f->command);
+    words_list(ret, f->command);
+    words_add(ret, NULL);
 }
 
 /* Run the recorder in a process of its own, and wait. What is to end us ends the recording. Returns
  * -1 with errno set if that fails. */
-static int run_recorder(const struct record_first *f, const word_vec *words, bool quiet, bool apart,
-                        int *status)
+static int run_recorder(const struct record_first *f, const struct words *words, bool quiet,
+                        bool apart, int *status)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     enum { NR = sizeof(ends) / sizeof(*ends) };
@@ -121,7 +100,7 @@ static int run_recorder(const struct record_first *f, const word_vec *words, boo
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody else would end it */
         if (apart)
             dup2(STDERR_FILENO, STDOUT_FILENO);
-        exit(record_for_command((int)words->nr - 1, words->at, f->save != NULL, quiet));
+        exit(record_for_command((int)words->all.nr - 1, words->all.at, f->save != NULL, quiet));
     }
     const int why = errno;
     pid_t ended = pid < 0 ? -1 : 0;
@@ -185,14 +164,14 @@ static bool is_other_file(const struct file_identity *a, const struct file_ident
 
 int record_first(struct record_first *f, bool wall, bool quiet, bool apart, const char **input)
 {
-    word_vec words = {0};
+    struct words words = {0};
     char text[32];
     if (choose_path(f) < 0)
         return fail("a temporary recording cannot be made (TMPDIR may name another place)");
     const struct file_identity before = identity_of(f->path);
-    int failed = !make_words(f, wall, f->path, &words, text) ||
-                 run_recorder(f, &words, quiet, apart, &f->status) < 0;
-    vec_free(&words);
+    make_words(f, wall, f->path, &words, text);
+    int failed = words.failed || run_recorder(f, &words, quiet, apart, &f->status) < 0;
+    words_free(&words);
     if (failed)
         return fail("the recorder cannot be started");
     const struct file_identity after = identity_of(f->path);

@@ -6,6 +6,7 @@
 #include "cmd/browse.h"
 #include "cmd/common.h"
 #include "cmd/record_beside.h"
+#include "cmd/words.h"
 #include "output/output.h"
 
 #include <errno.h>
@@ -159,33 +160,21 @@ const struct option_set top_command_line = {
 
 /* ---- the recorder's command line ------------------------------------------------------------- */
 
-typedef VEC(char *) word_vec;
-
-static bool push_option(word_vec *to, const char *option, const char *value)
-{
-    return !value || (vec_push(to, (char *)option) && vec_push(to, (char *)value));
-}
-
-static bool push_flag(word_vec *to, const char *option, bool given)
-{
-    return !given || vec_push(to, (char *)option);
-}
-
-/* The options of the recorder. Returns false when memory is out. */
-static bool make_words(const struct top *t, word_vec *ret)
+static void make_words(const struct top *t, struct words *ret)
 {
     bool named = t->pids || t->tids || t->user || t->cpus;
-    return push_option(ret, "-p", t->pids) && push_option(ret, "-t", t->tids) &&
-           push_option(ret, "-u", t->user) && push_option(ret, "-C", t->cpus) &&
-           push_option(ret, "-e", t->events) && push_option(ret, "-c", t->count) &&
-           push_option(ret, "-F",
-                       t->frequency ? t->frequency
-                       : t->count   ? NULL
-                                    : "99") &&
-           push_option(ret, "-k", "CLOCK_MONOTONIC") &&
-           push_flag(ret, "-a", t->all_cpus || !named) &&
-           push_flag(ret, "--all-user", t->all_user) &&
-           push_flag(ret, "--all-kernel", t->all_kernel) && vec_push(ret, NULL);
+    words_option(ret, "-p", t->pids);
+    words_option(ret, "-t", t->tids);
+    words_option(ret, "-u", t->user);
+    words_option(ret, "-C", t->cpus);
+    words_option(ret, "-e", t->events);
+    words_option(ret, "-c", t->count);
+    words_option(ret, "-F", t->frequency || t->count ? t->frequency : "99");
+    words_option(ret, "-k", "CLOCK_MONOTONIC");
+    words_flag(ret, "-a", t->all_cpus || !named);
+    words_flag(ret, "--all-user", t->all_user);
+    words_flag(ret, "--all-kernel", t->all_kernel);
+    words_add(ret, NULL);
 }
 
 /* ---- what it costs --------------------------------------------------------------------------- */
@@ -461,16 +450,15 @@ static void print_messages(const struct text *messages)
 
 static int run(struct top *t, struct error *err)
 {
-    word_vec words = {0};
+    struct words words = {0};
     struct text messages = {0};
     struct replay_options *o = &t->browsing.common.replay;
-    int failed = make_words(t, &words) ? 0 : error_no_memory(err);
+    const uint64_t span = (uint64_t)(t->window * NS);
+    make_words(t, &words);
     o->means = replay_means_create();
-    if (!o->means)
-        failed = error_no_memory(err);
+    int failed = words.failed || !o->means ? error_no_memory(err) : 0;
     if (!failed)
-        failed =
-            record_beside_start(words.at, (uint64_t)(t->window * NS), &messages, &t->recorder, err);
+        failed = record_beside_start(words.all.at, span, &messages, &t->recorder, err);
     print_messages(&messages);
     if (!failed)
         failed = show(t, err);
@@ -479,7 +467,7 @@ static int run(struct top *t, struct error *err)
     replay_means_free(o->means);
     record_beside_free(t->recorder);
     text_free(&messages);
-    vec_free(&words);
+    words_free(&words);
     return failed;
 }
 
