@@ -281,11 +281,6 @@ static int take_color(void *target, const struct option_value *v, struct error *
     return terminal_take_color(&((struct common *)target)->text.color, v, err);
 }
 
-static const char *color_words(void)
-{
-    return "auto,always,never";
-}
-
 const struct option_row common_rows[] = {
     {ROW_STRING('i', "input", "FILE", struct common, replay.input,
                 "Read this recording: a file, a directory, or - for standard input (perf.data).")},
@@ -340,14 +335,10 @@ const struct option_row common_rows[] = {
     {ROW_CALL(0, "color", "WHEN", take_color,
               "Color text auto (on a terminal, unless NO_COLOR is set; the default), always or "
               "never."),
-     .place = VALUE_MAY_FOLLOW, .word_list = color_words},
+     .place = VALUE_MAY_FOLLOW, .words = terminal_colors},
     {ROW_CALL(0, "stdio-color", "WHEN", take_color, "The same as --color, as perf spells it."),
-     .place = VALUE_MAY_FOLLOW, .word_list = color_words, .hidden = true},
-    {ROW_FLAG(0, "no-pager", struct common, text.no_pager,
-              "Do not show text on a terminal through a pager.")},
-    {ROW_CLEAR(0, "pager", struct common, text.no_pager,
-               "Show text on a terminal through $LJPERF_PAGER, else $PAGER, else less. This is the "
-               "default.")},
+     .place = VALUE_MAY_FOLLOW, .words = terminal_colors, .hidden = true},
+    TERMINAL_PAGER_ROWS(struct common, text),
     {ROW_FLAG(0, "quiet", struct common, quiet, "Print no summary on standard error.")},
     {ROW_FLAG('v', "verbose", struct common, verbose, "Print more messages.")},
     {ROW_HELP},

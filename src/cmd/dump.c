@@ -234,11 +234,7 @@ static const struct option_row rows[] = {
     {ROW_FLAG(0, "raw", struct dump, raw,
               "Also print the records that only serve the reader (COMPRESSED, FINISHED_ROUND), and "
               "records of unknown type.")},
-    {ROW_FLAG(0, "no-pager", struct dump, text.no_pager,
-              "Do not show text on a terminal through a pager.")},
-    {ROW_CLEAR(0, "pager", struct dump, text.no_pager,
-               "Show text on a terminal through $LJPERF_PAGER, else $PAGER, else less. This is the "
-               "default.")},
+    TERMINAL_PAGER_ROWS(struct dump, text),
     {ROW_HELP},
     {0},
 };

@@ -38,14 +38,15 @@ struct terminal {
 
 /* ---- what is wanted ------------------------------------------------------------------------- */
 
+const char *const terminal_colors[] = {"auto", "always", "never", NULL};
+
 int terminal_take_color(enum terminal_color *field, const struct option_value *v, struct error *err)
 {
-    static const char *const words[] = {"auto", "always", "never"}; /* enum terminal_color */
     *field = COLOR_ALWAYS;
     if (!v->text)
         return 0;
-    for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)
-        if (strcmp(v->text, words[i]) == 0) {
+    for (unsigned i = 0; terminal_colors[i]; i++)
+        if (strcmp(v->text, terminal_colors[i]) == 0) {
             *field = (enum terminal_color)i;
             return 0;
         }

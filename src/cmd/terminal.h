@@ -22,6 +22,19 @@ struct terminal_options {
     bool no_pager;
 };
 
+/* The rows of --pager and --no-pager; `field_` is a struct terminal_options in the struct `type_`.
+ */
+#define TERMINAL_PAGER_ROWS(type_, field_)                                                       \
+    {ROW_FLAG(0, "no-pager", type_, field_.no_pager,                                             \
+              "Do not show text on a terminal through a pager.")},                               \
+    {                                                                                            \
+        ROW_CLEAR(0, "pager", type_, field_.no_pager,                                            \
+                  "Show text on a terminal through $LJPERF_PAGER, else $PAGER, else less. This " \
+                  "is the default.")                                                             \
+    }
+
+/* The values of --color, up to NULL, in the order of enum terminal_color. */
+extern const char *const terminal_colors[];
 /* Take --color[=WHEN] into the enum at `field`: COLOR_ALWAYS without a value, as perf does. */
 int terminal_take_color(enum terminal_color *field, const struct option_value *v,
                         struct error *err);
