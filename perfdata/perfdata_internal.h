@@ -27,6 +27,11 @@ enum {
     EVENTS_MAX = EVENT_BLOCK * EVENT_BLOCKS - 1, /* an event's index must fit into a record's u16 */
 };
 
+/* What a written recording begins with: "PERFILE2", in this machine's byte order. */
+#define PERFDATA_MAGIC UINT64_C(0x32454c4946524550)
+
+typedef VEC(uint8_t) byte_vec;
+
 /* An event, and where its records hold the time and the id. time_at and id_at count from the start
  * of a SAMPLE. time_back and id_back count back from the end of any other kernel record. 0:
  * absent. */

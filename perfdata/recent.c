@@ -20,8 +20,6 @@ enum {
 
 static const uint64_t BLOCK_NS = 500000000;
 
-typedef VEC(uint8_t) byte_vec;
-
 /* A record in a block. Its size is in its header: larger records are kept for good. */
 struct recent_entry {
     uint64_t time;
@@ -72,15 +70,6 @@ void recent_free(struct recent *r)
     free(r);
 }
 
-static bool bytes_add(byte_vec *v, const void *p, size_t size)
-{
-    if (!vec_reserve(v, v->nr + size))
-        return false;
-    memcpy(v->at + v->nr, p, size);
-    v->nr += size;
-    return true;
-}
-
 static size_t entry_size(const struct recent_block *b, const struct recent_entry *e)
 {
     struct perf_event_header h;
@@ -122,10 +111,10 @@ static bool drain(struct recent *r, struct recent_block *b)
         memcpy(&h, b->bytes.at + e->at, sizeof(h));
         if (e->passes || h.type == PERF_RECORD_FINISHED_ROUND)
             continue;
-        if (!bytes_add(&r->kept, b->bytes.at + e->at, h.size))
+        if (!vec_append(&r->kept, b->bytes.at + e->at, h.size))
             return false;
     }
-    if (r->kept.nr > before && !bytes_add(&r->kept, &mark, sizeof(mark)))
+    if (r->kept.nr > before && !vec_append(&r->kept, &mark, sizeof(mark)))
         return false;
     if (r->state.oldest <= b->newest)
         r->state.oldest = b->newest + 1;
@@ -168,13 +157,13 @@ int recent_take(struct recent *r, const struct record *rec, struct error *err)
 {
     bool is_mark = rec->type == PERF_RECORD_FINISHED_ROUND;
     if (rec->type >= PERF_RECORD_USER_TYPE_START && !is_mark) {
-        bool added = bytes_add(&r->kept, rec->data, rec->size);
+        bool added = vec_append(&r->kept, rec->data, rec->size);
         r->state.kept = r->kept.nr;
         return added ? 0 : error_no_memory(err);
     }
     struct recent_block *b = block_now(r, rec);
     const struct recent_entry e = {rec->time, b ? (uint32_t)b->bytes.nr : 0, record_passes(r, rec)};
-    if (!b || !bytes_add(&b->bytes, rec->data, rec->size) || !vec_push(&b->entries, e))
+    if (!b || !vec_append(&b->bytes, rec->data, rec->size) || !vec_push(&b->entries, e))
         return error_no_memory(err);
     r->state.bytes += rec->size;
     if (!e.passes || !rec->time)
@@ -211,8 +200,7 @@ static int write_block(const struct recent_block *b, uint64_t from, int fd)
 
 int recent_write(const struct recent *r, uint64_t from, int fd, struct error *err)
 {
-    /* "PERFILE2" and the header's size, in this machine's byte order. */
-    static const uint64_t head[PIPE_HEADER / 8] = {UINT64_C(0x32454c4946524550), PIPE_HEADER};
+    static const uint64_t head[PIPE_HEADER / 8] = {PERFDATA_MAGIC, PIPE_HEADER};
     int failed = file_write_all(fd, head, sizeof(head)) < 0 ||
                  file_write_all(fd, r->kept.at, r->kept.nr) < 0;
     for (size_t i = 0; i < r->blocks.nr && !failed; i++)

@@ -33,14 +33,9 @@ enum {
     SALVAGE_ROOM = 256 << 10, /* bytes that must be freed on a full disk to write the features */
 };
 
-/* "PERFILE2", in this machine's byte order like everything else. */
-static const uint64_t MAGIC = UINT64_C(0x32454c4946524550);
-
 struct section {
     uint64_t at, size;
 };
-
-typedef VEC(uint8_t) byte_vec;
 
 struct writer_event {
     struct perf_event_attr attr;
@@ -68,27 +63,17 @@ struct perfdata_writer {
     uint64_t safe_size; /* data_size at a flush at least SALVAGE_ROOM before `mark`; 0: none */
 };
 
-static bool bytes_add(byte_vec *v, const void *p, size_t size)
-{
-    if (!vec_reserve(v, v->nr + size))
-        return false;
-    if (size)
-        memcpy(v->at + v->nr, p, size);
-    v->nr += size;
-    return true;
-}
-
 static bool u32_add(byte_vec *v, uint32_t value)
 {
-    return bytes_add(v, &value, sizeof(value));
+    return vec_append(v, &value, sizeof(value));
 }
 
 static bool string_add(byte_vec *v, const char *s)
 {
     static const char zeros[STRING_ALIGN];
     size_t size = strlen(s) + 1, padded = (size + STRING_ALIGN - 1) & ~(size_t)(STRING_ALIGN - 1);
-    return u32_add(v, (uint32_t)padded) && bytes_add(v, s, size) &&
-           bytes_add(v, zeros, padded - size);
+    return u32_add(v, (uint32_t)padded) && vec_append(v, s, size) &&
+           vec_append(v, zeros, padded - size);
 }
 
 static int put(struct perfdata_writer *w, const void *p, size_t size, struct error *err)
@@ -142,7 +127,7 @@ static int compress_record(struct perfdata_writer *w, const struct iovec *parts,
                            struct error *err)
 {
     for (int i = 0; i < nr; i++)
-        if (!bytes_add(&w->collected, parts[i].iov_base, parts[i].iov_len))
+        if (!vec_append(&w->collected, parts[i].iov_base, parts[i].iov_len))
             return error_no_memory(err);
     return w->collected.nr >= COLLECT ? compress_flush(w, err) : 0;
 }
@@ -156,8 +141,8 @@ static int event_desc_feature(struct perfdata_writer *w, struct error *err)
     bool ok = u32_add(&v, (uint32_t)w->nr_events) && u32_add(&v, sizeof(struct perf_event_attr));
     for (size_t i = 0; ok && i < w->nr_events; i++) {
         const struct writer_event *e = &w->events[i];
-        ok = bytes_add(&v, &e->attr, sizeof(e->attr)) && u32_add(&v, (uint32_t)e->nr_ids) &&
-             string_add(&v, e->name) && bytes_add(&v, e->ids, e->nr_ids * sizeof(*e->ids));
+        ok = vec_append(&v, &e->attr, sizeof(e->attr)) && u32_add(&v, (uint32_t)e->nr_ids) &&
+             string_add(&v, e->name) && vec_append(&v, e->ids, e->nr_ids * sizeof(*e->ids));
     }
     int r =
         ok ? perfdata_writer_feature(w, HEADER_EVENT_DESC, v.at, v.nr, err) : error_no_memory(err);
@@ -190,7 +175,7 @@ static int file_header(struct perfdata_writer *w, uint64_t attrs_at, bool finish
         uint64_t magic, size, attr_size;
         struct section attrs, data, types;
         uint64_t bitmap[FEATURES / 64];
-    } h = {.magic = MAGIC,
+    } h = {.magic = PERFDATA_MAGIC,
            .size = FILE_HEADER,
            .attr_size = ATTR_ENTRY,
            .attrs = {attrs_at, w->nr_events * ATTR_ENTRY},
@@ -309,7 +294,7 @@ static int pipe_tracing(struct perfdata_writer *w, const byte_vec *v, struct err
 
 static int pipe_start(struct perfdata_writer *w, struct error *err)
 {
-    const uint64_t head[] = {MAGIC, 2 * sizeof(uint64_t)};
+    const uint64_t head[] = {PERFDATA_MAGIC, 2 * sizeof(uint64_t)};
     if (put(w, head, sizeof(head), err) < 0)
         return -1;
     for (size_t i = 0; i < w->nr_events; i++)
@@ -444,7 +429,7 @@ int perfdata_writer_feature(struct perfdata_writer *w, unsigned number, const vo
     if (!number || number >= FEATURES)
         return error_set(err, ERROR_UNSUPPORTED, "%s: there is no feature %u", w->path, number);
     byte_vec v = {0};
-    if (!bytes_add(&v, bytes, size))
+    if (!vec_append(&v, bytes, size))
         return error_no_memory(err);
     vec_free(&w->features[number]);
     w->features[number] = v;

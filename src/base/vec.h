@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define VEC(type)   \
     struct {        \
@@ -23,6 +24,13 @@
     ((want) <= (v)->cap || vec_grow_((void **)&(v)->at, &(v)->cap, (want), sizeof(*(v)->at)))
 
 #define vec_push(v, ...) (vec_reserve(v, (v)->nr + 1) && ((v)->at[(v)->nr++] = (__VA_ARGS__), true))
+
+/* Append `count` elements that are elsewhere. `from` may be NULL when `count` is 0. False: no
+ * memory.
+ */
+#define vec_append(v, from, count)        \
+    (vec_reserve(v, (v)->nr + (count)) && \
+     (vec_copy_((v)->at, (v)->nr, (from), (count), sizeof(*(v)->at)), (v)->nr += (count), true))
 
 #define vec_foreach(p, v) \
     for (__typeof__((v)->at + 0) p = (v)->at; (v)->nr && p < (v)->at + (v)->nr; p++)
@@ -48,6 +56,12 @@ static inline bool vec_grow_(void **at, size_t *cap, size_t want, size_t size)
     *at = p;
     *cap = to;
     return true;
+}
+
+static inline void vec_copy_(void *at, size_t nr, const void *from, size_t count, size_t size)
+{
+    if (count)
+        memcpy((char *)at + nr * size, from, count * size);
 }
 
 #endif
