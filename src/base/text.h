@@ -47,6 +47,15 @@ static inline void text_char(struct text *t, char c)
         t->at[t->size++] = c;
 }
 
+/* Append `c` `nr` times. */
+static inline void text_repeat(struct text *t, char c, size_t nr)
+{
+    if (!nr || !text_room(t, nr))
+        return;
+    memset(t->at + t->size, c, nr);
+    t->size += nr;
+}
+
 /* Returns the name of a path's file: what follows the last slash, if anything does. */
 const char *text_base_name(const char *path);
 

@@ -571,8 +571,7 @@ static double share_of(const struct browser *b, const struct browser_entry *e)
 static void put_branch(const struct browser *b, const struct browser_entry *e, struct text *t)
 {
     const struct function *f = chains_function(b->chains, &e->branch);
-    for (unsigned i = 0; i < 1 + 3u * e->level; i++)
-        text_char(t, ' ');
+    text_repeat(t, ' ', 1 + (size_t)3 * e->level);
     if (e->continued)
         text_string(t, "     ");
     else

@@ -223,8 +223,7 @@ static void forget_row(struct chains *c)
 
 static void put_margin(struct chains *c, unsigned columns)
 {
-    for (unsigned i = 0; i < 12 + columns; i++)
-        text_char(c->out, ' ');
+    text_repeat(c->out, ' ', (size_t)12 + columns);
 }
 
 static void put_levels(struct chains *c, unsigned margin, unsigned levels)

@@ -25,8 +25,8 @@ void report_fetch_ahead(const struct report_section *s, size_t at)
 
 static void pad(struct text *t, size_t from, size_t to, char with)
 {
-    for (; from < to; from++)
-        text_char(t, with);
+    if (from < to)
+        text_repeat(t, with, to - from);
 }
 
 /* ---- widths -------------------------------------------------------------------------------- */

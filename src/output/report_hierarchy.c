@@ -130,12 +130,6 @@ static int find_lines(struct hierarchy *h)
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
-static void put_many(struct text *t, char c, size_t nr)
-{
-    while (nr--)
-        text_char(t, c);
-}
-
 static size_t numbers_width(const struct report_options *o)
 {
     return 8 + (o->show_samples ? GAP + 12 : 0) + (o->show_period ? GAP + 12 : 0);
@@ -147,9 +141,9 @@ void report_put_hierarchy_titles(const struct report_section *s, struct text *t,
     size_t keys = 0, widest = 0;
     text_string(t, "# ");
     if (!o->separator)
-        put_many(t, dots ? '.' : ' ', (size_t)(o->nr_keys - 1) * INDENT);
+        text_repeat(t, dots ? '.' : ' ', (size_t)(o->nr_keys - 1) * INDENT);
     if (dots)
-        put_many(t, '.', numbers_width(o));
+        text_repeat(t, '.', numbers_width(o));
     else
         report_put_number_titles(s, t, false);
     text_string(t, o->separator ? o->separator : "  ");
@@ -165,7 +159,7 @@ void report_put_hierarchy_titles(const struct report_section *s, struct text *t,
             text_string(t, title);
     }
     if (dots)
-        put_many(t, '.', keys > widest ? keys : widest);
+        text_repeat(t, '.', keys > widest ? keys : widest);
     text_char(t, '\n');
 }
 
@@ -173,10 +167,10 @@ static void put_line(const struct hierarchy *h, const struct line *l, struct tex
 {
     const struct report_options *o = h->section->report->options;
     const struct report_sums sums = {l->weight, l->weight, l->samples};
-    put_many(t, ' ', (size_t)(l->level - 1) * INDENT);
+    text_repeat(t, ' ', (size_t)(l->level - 1) * INDENT);
     report_put_numbers(h->section, &sums, t);
     if (!o->separator)
-        put_many(t, ' ', (size_t)(o->nr_keys - 1) * INDENT);
+        text_repeat(t, ' ', (size_t)(o->nr_keys - 1) * INDENT);
     text_string(t, o->separator ? o->separator : "  ");
     text_string(t, l->text);
     text_char(t, '\n');
@@ -193,7 +187,7 @@ static void put_none(const struct hierarchy *h, const struct line *l, struct tex
 {
     const struct report_options *o = h->section->report->options;
     if (!o->separator)
-        put_many(t, ' ', (o->nr_keys + l->level - 1) * INDENT + numbers_width(o) + 4);
+        text_repeat(t, ' ', (o->nr_keys + l->level - 1) * INDENT + numbers_width(o) + 4);
     text_printf(t, "no entry >= %.2f%%\n", o->percent_limit);
 }
 

@@ -224,6 +224,10 @@ void traces_put_place(const struct traces *t, const struct traced_place *at, uin
                       struct text *out);
 /* Append "node 1234". */
 void traces_put_process(const struct traces *t, uint32_t pid, struct text *out);
+/* Append the line that says that the recording has no facts of a VM. */
+void traces_put_no_facts(struct text *out);
+/* Append how many functions with reasons are below the limit and not printed, if any is. */
+void traces_put_left_out(const struct traces *t, size_t nr, struct text *out);
 /* Append an object with the function and the line. */
 void traces_key_place(struct json *j, const struct traces *t, const char *key,
                       const struct traced_place *at);

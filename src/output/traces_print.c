@@ -246,6 +246,22 @@ static const char *const activity_texts[ACTIVITIES] = {
     [RUNTIME_IN_ASSEMBLER] = "assembling them",
 };
 
+void traces_put_no_facts(struct text *out)
+{
+    text_string(out,
+                "# The recording does not tell why: it was not made by ljperf record, or by an "
+                "older one, or the process could not be read\n");
+}
+
+void traces_put_left_out(const struct traces *t, size_t nr, struct text *out)
+{
+    if (nr)
+        text_printf(out,
+                    "# %zu more functions with reasons have less than %g %% of the time: "
+                    "--percent-limit 0 prints them\n",
+                    nr, t->options.least);
+}
+
 static void put_head(const struct traces *t, struct text *out)
 {
     text_printf(
@@ -265,9 +281,7 @@ static void put_head(const struct traces *t, struct text *out)
     text_string(out, any ? " (part of both)\n" : "\n");
     traces_put_vms(t, "# ", out);
     if (!t->vms.nr)
-        text_string(out,
-                    "# The recording does not tell why: it was not made by ljperf record, or by an "
-                    "older one, or the process could not be read\n");
+        traces_put_no_facts(out);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -292,11 +306,7 @@ static void put_functions(const struct traces *t, struct text *out)
         text_printf(out,
                     "# %zu reason%s of functions that the recording does not have: not printed\n",
                     t->nameless, t->nameless == 1 ? "" : "s");
-    if (left_out)
-        text_printf(out,
-                    "# %zu more functions with reasons have less than %g %% of the time: "
-                    "--percent-limit 0 prints them\n",
-                    left_out, t->options.least);
+    traces_put_left_out(t, left_out, out);
 }
 
 static void put_end(const struct traced_trace *one, struct text *out)

@@ -199,9 +199,7 @@ static void put_head(const struct traces *t, struct text *out)
         told |= f->marks_told;
     }
     if (!t->has_js_facts)
-        text_string(out,
-                    "# The recording does not tell why: it was not made by ljperf record, or by an "
-                    "older one, or the process could not be read\n");
+        traces_put_no_facts(out);
     else if (codes)
         text_printf(out, "# %u piece%s of optimized code %s seen%s", codes, codes == 1 ? "" : "s",
                     codes == 1 ? "was" : "were",
@@ -231,11 +229,7 @@ void traces_js_put_text(const struct traces *t, struct text *out)
         left_out += nr != 0;
         out->size = at;
     }
-    if (left_out)
-        text_printf(out,
-                    "# %zu more functions with reasons have less than %g %% of the time: "
-                    "--percent-limit 0 prints them\n",
-                    left_out, t->options.least);
+    traces_put_left_out(t, left_out, out);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
