@@ -19,6 +19,7 @@
 
 enum {
     POLL_NS = 200000000,  /* between two looks at all files */
+    YOUNG_NS = 10000000,  /* before the first look for the files of a new process */
     FILE_MAX = 64 << 20,  /* bytes of one file that are kept */
     PROCESSES_MAX = 4096, /* that are watched; each holds up to two files open */
     OPEN_TRIES = 5,       /* to open a jitdump that is not at its place */
@@ -43,12 +44,15 @@ struct code_process {
     uint32_t pid;
     bool apart;     /* in namespaces, or below a root, of its own: written while it runs */
     unsigned looks; /* for moved text, which are left */
+    uint64_t wait;  /* ns between the last two looks for files while the process is new */
+    uint64_t due;   /* ns: the next such look */
     struct kept_file file[FILES];
 };
 
 struct code_watch {
     struct table processes; /* pid + 1 -> struct code_process */
-    uint64_t polled;        /* ns: the last time */
+    uint64_t polled;        /* ns: the last look at all processes */
+    uint64_t polled_young;  /* ns: the last look at new ones */
     struct mem_writer writer;
     VEC(char *) problems;
     size_t told, more;  /* problems: of the list, and beyond it */
@@ -358,6 +362,8 @@ int code_watch_begin(struct code_watch *w, pid_t pid, struct error *err)
         return error_no_memory(err);
     }
     p->looks = TEXT_LOOKS;
+    p->wait = YOUNG_NS;
+    p->due = mem_writer_now(&w->writer) + p->wait;
     look_for_text(w, p);
     return 0;
 }
@@ -377,10 +383,31 @@ int code_watch_mapped(struct code_watch *w, pid_t pid, const char *name, struct 
     return 0;
 }
 
+/* A process may end before the next look at all: a file that is open by then can still be read. A
+ * new process is looked at soon, and then ever more seldom. */
+static void open_files_of_young(struct code_watch *w, uint64_t now)
+{
+    if (now - w->polled_young < YOUNG_NS)
+        return;
+    w->polled_young = now;
+    vec_foreach (slot, &w->processes) {
+        struct code_process *p = slot->value;
+        if (p->wait >= POLL_NS || now < p->due)
+            continue;
+        mem_writer_looks(&w->writer, (pid_t)p->pid);
+        open_files(p);
+        p->wait *= 2;
+        p->due = now + p->wait;
+    }
+}
+
 int code_watch_poll(struct code_watch *w, struct error *err)
 {
     uint64_t now = mem_writer_now(&w->writer);
-    if (!w->processes.nr || now - w->polled < POLL_NS)
+    if (!w->processes.nr)
+        return 0;
+    open_files_of_young(w, now);
+    if (now - w->polled < POLL_NS)
         return 0;
     w->polled = now;
     vec_foreach (slot, &w->processes) {
