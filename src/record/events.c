@@ -187,6 +187,12 @@ static int open_error(const char *name, const struct perf_event_attr *a, const c
     switch (why) {
     case EACCES:
     case EPERM:
+        if (a->namespaces) /* whatever else is allowed */
+            return error_set(
+                err, ERROR_SYSTEM,
+                "event %s: %s: --namespaces needs CAP_PERFMON: leave it out, run as root, "
+                "or setcap cap_perfmon+ep on ljperf",
+                name, strerror(why));
         return denied_error(name, others, why, err);
     case ENOENT:
     case ENODEV:
