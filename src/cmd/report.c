@@ -134,21 +134,30 @@ static int take_callees(void *target, const struct option_value *v, struct error
 /* A word of -g that stands for itself. */
 static const struct {
     const char *word;
-    enum { OF_GRAPH, OF_ORDER, OF_VALUE, OF_DEFAULT, OF_NOTHING } of;
+    enum { OF_GRAPH, OF_ORDER, OF_VALUE, OF_KEY, OF_NOTHING } of;
     unsigned value;
 } graph_choices[] = {
-    {"graph", OF_GRAPH, GRAPH_ABSOLUTE},  {"flat", OF_GRAPH, GRAPH_FLAT},
-    {"fractal", OF_GRAPH, GRAPH_FRACTAL}, {"folded", OF_GRAPH, GRAPH_FOLDED},
-    {"none", OF_GRAPH, GRAPH_NONE},       {"no", OF_GRAPH, GRAPH_NONE},
-    {"caller", OF_ORDER, CHOICE_YES},     {"callee", OF_ORDER, CHOICE_NO},
-    {"percent", OF_VALUE, VALUE_PERCENT}, {"period", OF_VALUE, VALUE_PERIOD},
-    {"count", OF_VALUE, VALUE_COUNT},     {"function", OF_DEFAULT, 0},
-    {"address", OF_NOTHING, 0},           {"branch", OF_NOTHING, 0},
+    {"graph", OF_GRAPH, GRAPH_ABSOLUTE},
+    {"flat", OF_GRAPH, GRAPH_FLAT},
+    {"fractal", OF_GRAPH, GRAPH_FRACTAL},
+    {"folded", OF_GRAPH, GRAPH_FOLDED},
+    {"none", OF_GRAPH, GRAPH_NONE},
+    {"no", OF_GRAPH, GRAPH_NONE},
+    {"caller", OF_ORDER, CHOICE_YES},
+    {"callee", OF_ORDER, CHOICE_NO},
+    {"percent", OF_VALUE, VALUE_PERCENT},
+    {"period", OF_VALUE, VALUE_PERIOD},
+    {"count", OF_VALUE, VALUE_COUNT},
+    {"function", OF_KEY, GRAPH_OF_FUNCTIONS},
+    {"address", OF_KEY, GRAPH_OF_ADDRESSES},
+    {"srcline", OF_KEY, GRAPH_OF_LINES},
+    {"branch", OF_NOTHING, 0},
 };
 
 static const char *graph_words(void)
 {
-    return "graph,flat,fractal,folded,none,caller,callee,function,percent,period,count";
+    return "graph,flat,fractal,folded,none,caller,callee,function,address,srcline,percent,period,"
+           "count";
 }
 
 static int take_graph_choice(struct report_command *c, size_t i, const struct option_value *v,
@@ -165,12 +174,11 @@ static int take_graph_choice(struct report_command *c, size_t i, const struct op
     case OF_VALUE:
         o->graph_value = (enum report_value)graph_choices[i].value;
         return 0;
-    case OF_DEFAULT:
+    case OF_KEY:
+        o->graph_key = (enum report_graph_key)graph_choices[i].value;
         return 0;
     default:
-        return option_error(v, err,
-                            "does not know `%s': call trees are of functions here; ljperf script "
-                            "prints addresses, and -F +brstack branches",
+        return option_error(v, err, "does not know `%s': ljperf script -F +brstack prints branches",
                             graph_choices[i].word);
     }
 }
@@ -295,12 +303,12 @@ static const struct option_row rows[] = {
                 "are call chains).")},
     {ROW_CHOICE(0, "no-children", struct report_command, children, CHOICE_NO,
                 "Count only a function's own samples.")},
-    {ROW_CALL(
-         'g', "call-graph", "WORDS", take_graph,
-         "Draw call trees: graph, fractal, flat (each stack), folded (in a line) or none; the "
-         "least "
-         "percentage and the most branches of a place that are drawn; caller or callee; function; "
-         "percent, period or count (graph,0.5,caller with --children, else callee)."),
+    {ROW_CALL('g', "call-graph", "WORDS", take_graph,
+              "Draw call trees: graph, fractal, flat (each stack), folded (in a line) or none; the "
+              "least "
+              "percentage and the most branches of a place that are drawn; caller or callee; "
+              "function, address or srcline; "
+              "percent, period or count (graph,0.5,caller with --children, else callee)."),
      .place = VALUE_MAY_FOLLOW, .list = true, .word_list = graph_words},
     {ROW_CHOICE('G', "inverted", struct report_command, callers_first, CHOICE_YES,
                 "Draw callers first. The same as -g caller.")},

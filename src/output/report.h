@@ -53,6 +53,13 @@ enum report_graph {
     GRAPH_FOLDED,   /* each stack in one line */
 };
 
+/* What makes two places of a tree one. */
+enum report_graph_key {
+    GRAPH_OF_FUNCTIONS,
+    GRAPH_OF_LINES,
+    GRAPH_OF_ADDRESSES,
+};
+
 /* What stands before the branches of a tree. */
 enum report_value {
     VALUE_PERCENT,
@@ -71,6 +78,7 @@ struct report_options {
     double percent_limit;          /* smaller rows are not printed, percent */
     enum report_graph graph;
     enum report_value graph_value;
+    enum report_graph_key graph_key;
     unsigned graph_limit; /* so many branches of each place, or stacks, are drawn; 0: all */
     unsigned nr_widths;
     unsigned widths[REPORT_WIDTHS]; /* of the columns, from the first on; 0: as needed */

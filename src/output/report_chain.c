@@ -241,7 +241,7 @@ static void put_separator(struct chains *c, unsigned margin, unsigned level)
 
 static void put_name(struct chains *c, const struct chain_branch *b)
 {
-    report_put_function(c->out, branch_function(c, b), false);
+    report_put_branch(c->out, c->report->options, branch_function(c, b));
     text_char(c->out, '\n');
 }
 
@@ -373,6 +373,7 @@ static bool repeats_row(const struct chains *c, const struct report_row *row,
 {
     const struct report_options *o = c->report->options;
     return o->nr_keys && o->keys[0] == KEY_SYM && row->function != FUNCTION_NONE &&
+           c->report->options->graph_key == GRAPH_OF_FUNCTIONS &&
            c->report->chain_class[row->function] == b->chain_class;
 }
 

@@ -48,7 +48,7 @@ static uint32_t parent_of(const struct regrouping *g, const struct stack_node *n
 {
     for (; n->depth > 1; n = &g->report->source[n->parent])
         if (g->matches[n->function])
-            return g->report->chain_class[n->function] + 1;
+            return g->report->name_class[n->function] + 1;
     return 0;
 }
 
@@ -97,7 +97,7 @@ static uint32_t own_of(const struct regrouping *g, const struct stack_node *n, b
 {
     for (; n->depth > 1; n = &g->report->source[n->parent])
         if (g->owns[n->function] == OWN_MANAGED || (g->owns[n->function] == OWN_NATIVE && !managed))
-            return g->report->chain_class[n->function] + 1;
+            return g->report->name_class[n->function] + 1;
     return 0;
 }
 
@@ -107,7 +107,7 @@ static uint32_t handler_of(const struct regrouping *g, const struct stack_node *
     uint32_t found = 0;
     for (; n->depth > 1; n = &g->report->source[n->parent])
         if (g->owns[n->function] == OWN_MANAGED)
-            found = g->report->chain_class[n->function] + 1;
+            found = g->report->name_class[n->function] + 1;
     return found;
 }
 

@@ -67,7 +67,8 @@ struct report {
     struct hash_table row_numbers;
     uint32_t *group_class;    /* per group: equal for equal keys */
     uint32_t *function_class; /* per function, and one after the last for "no function" */
-    uint32_t *chain_class;    /* per function: equal for functions that a call tree shows as one */
+    uint32_t *name_class;     /* per function: equal for those of one name and module */
+    uint32_t *chain_class;    /* per function: equal for those that a call tree shows as one */
     const char **packages;    /* per function: interned; NULL: no key asks */
     bool *function_passes;    /* per function, and one after the last for "no function" */
     size_t nr_functions;
@@ -89,6 +90,8 @@ uint16_t report_row_event(const struct report *r, const struct report_row *row);
 const char *report_module(const struct function *f);
 /* Append the function's name as rows (`row` is true) or trees show it. */
 void report_put_function(struct text *t, const struct function *f, bool row);
+/* The same in a tree: with the place, if the tree tells places apart. */
+void report_put_branch(struct text *t, const struct report_options *o, const struct function *f);
 /* Compare by name, module and address. This decides ties. */
 int report_compare_functions(const struct function *a, const struct function *b);
 

@@ -99,13 +99,29 @@ static int class_groups(struct report *r, struct class_key *keys)
     return number_classes(keys, r->groups.nr, r->group_class);
 }
 
-/* A call tree shows functions of one class as one. The positions inside them do not matter. */
-static int class_chains(struct report *r, struct class_key *keys)
+/* The positions inside functions do not matter. */
+static int class_names(struct report *r, struct class_key *keys)
 {
     for (size_t i = 0; i < r->nr_functions; i++) {
         const struct function *f = &r->stacks->functions.at[i];
         bool inlined = f->inlined && !function_is_managed(f);
         keys[i] = (struct class_key){{word_of(f->symbol), word_of(f->module), f->address, inlined}};
+    }
+    return number_classes(keys, r->nr_functions, r->name_class);
+}
+
+/* A call tree shows functions of one class as one. */
+static int class_chains(struct report *r, struct class_key *keys)
+{
+    const bool by_address = r->options->graph_key == GRAPH_OF_ADDRESSES;
+    if (r->options->graph_key == GRAPH_OF_FUNCTIONS) {
+        memcpy(r->chain_class, r->name_class, r->nr_functions * sizeof(*r->chain_class));
+        return 0;
+    }
+    for (size_t i = 0; i < r->nr_functions; i++) {
+        const struct function *f = &r->stacks->functions.at[i];
+        keys[i] = (struct class_key){
+            {r->name_class[i], word_of(f->file), f->line, by_address ? f->offset : 0}};
     }
     return number_classes(keys, r->nr_functions, r->chain_class);
 }
@@ -184,7 +200,7 @@ static int class_functions(struct report *r, struct class_key *keys)
         bool symbol = report_has_key(o, KEY_SYM) || offset || (line && !f->file);
         keys[i] = (struct class_key){{
             word_of(module),
-            symbol ? r->chain_class[i] + 1 : 0,
+            symbol ? r->name_class[i] + 1 : 0,
             line || report_has_key(o, KEY_SRCFILE) ? word_of(f->file) : 0,
             line ? f->line : 0,
             word_of(r->packages ? r->packages[i] : NULL),
@@ -203,11 +219,14 @@ static int make_classes(struct report *r)
     struct class_key *keys = calloc(r->nr_functions + 1, sizeof(*keys));
     r->function_passes = calloc(r->nr_functions + 1, sizeof(*r->function_passes));
     r->function_class = calloc(r->nr_functions + 1, sizeof(*r->function_class));
+    r->name_class = calloc(r->nr_functions + 1, sizeof(*r->name_class));
     r->chain_class = calloc(r->nr_functions + 1, sizeof(*r->chain_class));
-    int failed = !keys || !r->function_passes || !r->function_class || !r->chain_class;
+    int failed =
+        !keys || !r->function_passes || !r->function_class || !r->name_class || !r->chain_class;
     if (!failed && report_has_key(r->options, KEY_PACKAGE))
         failed = find_packages(r);
-    failed = failed || class_chains(r, keys) < 0 || class_functions(r, keys) < 0;
+    failed = failed || class_names(r, keys) < 0 || class_chains(r, keys) < 0 ||
+             class_functions(r, keys) < 0;
     free(keys);
     return failed ? -1 : 0;
 }
@@ -530,6 +549,22 @@ void report_put_function(struct text *t, const struct function *f, bool row)
     }
 }
 
+void report_put_branch(struct text *t, const struct report_options *o, const struct function *f)
+{
+    report_put_function(t, f, false);
+    if (o->graph_key == GRAPH_OF_FUNCTIONS || !f->symbol)
+        return;
+    if (f->file) {
+        text_char(t, ' ');
+        text_symbol(t, report_base_name(f->file));
+        text_printf(t, ":%" PRIu32, f->line);
+    } else if (!function_is_kernel(f)) {
+        text_string(t, " ??:0");
+    } else if (o->graph_key == GRAPH_OF_ADDRESSES) { /* as perf does */
+        text_printf(t, " +%" PRIu32, f->offset);
+    }
+}
+
 /* ---- creating and freeing ------------------------------------------------------------------ */
 
 int report_create(const struct stacks *s, const struct report_options *options, struct report **ret,
@@ -570,6 +605,7 @@ void report_free(struct report *r)
     hash_table_free(&r->row_numbers);
     free(r->group_class);
     free(r->function_class);
+    free(r->name_class);
     free(r->chain_class);
     free(r->function_passes);
     free(r->row_first);

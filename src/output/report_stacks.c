@@ -186,10 +186,11 @@ double report_least_drawn(const struct report_options *o, uint64_t total)
 }
 
 /* Append a name in which the separator cannot be mistaken for one. */
-static void put_folded_name(struct text *t, const struct function *f, char separator, char other)
+static void put_folded_name(struct text *t, const struct report_options *o,
+                            const struct function *f, char separator, char other)
 {
     size_t from = t->size;
-    report_put_function(t, f, false);
+    report_put_branch(t, o, f);
     for (size_t i = from; !t->failed && i < t->size; i++)
         if (t->at[i] == separator)
             t->at[i] = other;
@@ -203,7 +204,8 @@ static void put_folded(const struct stack_lists *l, struct text *t)
         separator = ";";
     vec_foreach (function, &l->path) {
         text_string(t, function == l->path.at ? " " : separator);
-        put_folded_name(t, &l->report->stacks->functions.at[*function], *separator, other);
+        put_folded_name(t, l->report->options, &l->report->stacks->functions.at[*function],
+                        *separator, other);
     }
     text_char(t, '\n');
 }
@@ -213,7 +215,7 @@ static void put_flat(const struct stack_lists *l, struct text *t)
     text_char(t, '\n');
     vec_foreach (function, &l->path) {
         text_string(t, "                ");
-        report_put_function(t, &l->report->stacks->functions.at[*function], false);
+        report_put_branch(t, l->report->options, &l->report->stacks->functions.at[*function]);
         text_char(t, '\n');
     }
     text_char(t, '\n');

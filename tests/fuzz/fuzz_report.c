@@ -73,6 +73,7 @@ static void read_more_options(struct report_options *o, uint8_t byte)
     o->hierarchy = byte & 4;
     o->children &= !o->hierarchy;
     o->graph_value = (enum report_value)((byte >> 3) % 3);
+    o->graph_key = (enum report_graph_key)((byte >> 4) % 3);
     o->graph_limit = byte >> 5;
     o->nr_widths = byte >> 6;
     for (unsigned i = 0; i < o->nr_widths; i++)

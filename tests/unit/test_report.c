@@ -315,6 +315,47 @@ static void counts_of_branches(void **state)
            "\n");
 }
 
+/* Trees may tell places in a function apart; rows do not. */
+static void places_of_branches(void **state)
+{
+    (void)state;
+    struct report_options o = basic();
+    struct stacks *s = stacks_make();
+    stacks_add(s, "p;main;f;k_read", 1, 10);
+    stacks_add(s, "p;main;g", 3, 30);
+    stacks_add(s, "p;main;h", 2, 20);
+    for (size_t i = 0; i < s->functions.nr; i++) {
+        struct function *f = &s->functions.at[i];
+        const bool is_f = strlen(f->symbol) == 1;
+        f->line = !is_f ? 0 : *f->symbol == 'h' ? 9 : 7;
+        f->file = is_f ? "/src/a.c" : NULL;
+        f->offset = (uint32_t)i + 100;
+        f->symbol = is_f ? "f" : f->symbol;
+    }
+    static const struct {
+        enum report_graph_key key;
+        const char *want;
+    } cases[] = {
+        {GRAPH_OF_FUNCTIONS, "    83.33%  [.] f\n83.33% f;main\n"
+                             "    16.67%  [k] k_read\n16.67% k_read;f;main\n"},
+        {GRAPH_OF_LINES, "    83.33%  [.] f\n50.00% f a.c:7;main ??:0\n33.33% f a.c:9;main ??:0\n"
+                         "    16.67%  [k] k_read\n16.67% k_read;f a.c:7;main ??:0\n"},
+        {GRAPH_OF_ADDRESSES,
+         "    83.33%  [.] f\n50.00% f a.c:7;main ??:0\n33.33% f a.c:9;main ??:0\n"
+         "    16.67%  [k] k_read\n16.67% k_read +102;f a.c:7;main ??:0\n"},
+    };
+    o.graph = GRAPH_FOLDED;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct text out = {0};
+        o.graph_key = cases[i].key;
+        assert_int_equal(report_print(s, &o, &cycles, 1, 0, &out, NULL), 0);
+        text_char(&out, 0);
+        assert_string_equal(out.at, cases[i].want);
+        text_free(&out);
+    }
+    stacks_free(s);
+}
+
 /* A separator inside a name would make two functions of it. */
 static void folded_names(void **state)
 {
@@ -963,6 +1004,7 @@ int main(void)
         cmocka_unit_test(stacks_below_each_other),
         cmocka_unit_test(stacks_in_a_line),
         cmocka_unit_test(counts_of_branches),
+        cmocka_unit_test(places_of_branches),
         cmocka_unit_test(folded_names),
         cmocka_unit_test(rows_below_each_other),
         cmocka_unit_test(small_rows_below),
