@@ -39,6 +39,8 @@ static uint64_t hash_of(const struct counted *c)
 
 static struct counted *find(struct counted_list *l, struct counted c)
 {
+    if (!l->all.at)
+        return NULL;
     uint32_t n = hash_table_find(&l->table, hash_of(&c), i, is_same(&l->all.at[i], &c));
     return n == HASH_TABLE_NONE ? NULL : &l->all.at[n];
 }
