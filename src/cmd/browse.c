@@ -137,7 +137,7 @@ int browsing_collect(void *context, const struct stacks_options *needs, struct b
     b->common.quiet = true; /* it was printed already */
     *ret =
         (struct browser_data){b->stacks, b->events, perfdata_nr_events(replay_perfdata(b->replay)),
-                              perfdata_arch(replay_perfdata(b->replay)), replay_facts(b->replay)};
+                              perfdata_arch(replay_perfdata(b->replay)), replay_lists(b->replay)};
     return 0;
 }
 

@@ -4,7 +4,7 @@
 #include "cmd/common.h"
 #include "output/output.h"
 #include "output/report.h"
-#include "session/facts.h"
+#include "session/lists.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -403,9 +403,9 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
         return error_no_memory(err);
     struct report_options options = c->report;
     options.machine = perfdata_arch(pd);
-    options.facts = replay_facts(r);
+    options.lists = replay_lists(r);
     struct session_count any;
-    if (c->threads && !session_count(options.facts, 0, &any)) {
+    if (c->threads && !session_count(options.lists, 0, &any)) {
         free(events);
         return error_set(err, ERROR_FORMAT,
                          "the recording has no counts of threads for -T: record with -s");
@@ -413,7 +413,7 @@ static int print_stacks(const struct report_command *c, struct replay *r, const 
     int failed = (c->header && common_put_header(r, &out, err) < 0) ||
                  report_print(s, &options, events, perfdata_nr_events(pd),
                               perfdata_loss(pd)->samples_lost, &out, err) < 0 ||
-                 (c->threads && report_put_threads(options.facts, events, perfdata_nr_events(pd),
+                 (c->threads && report_put_threads(options.lists, events, perfdata_nr_events(pd),
                                                    &out, err) < 0) ||
                  common_write(c->output, &out, err) < 0;
     text_free(&out);

@@ -163,7 +163,7 @@ int browser_set_data(struct browser *b, const struct browser_data *data, struct 
 {
     b->data = *data;
     b->base.machine = data->machine;
-    b->base.facts = data->facts;
+    b->base.lists = data->lists;
     if (b->event >= data->nr_events || !event_was_sampled(b, b->event)) {
         int first = stacks_event(data->stacks, -1);
         b->event = first < 0 || (size_t)first >= data->nr_events ? 0 : (uint16_t)first;

@@ -25,7 +25,7 @@ struct browser_data {
     const struct report_event *events;
     size_t nr_events;
     const char *machine;               /* as report_options have them */
-    const struct session_facts *facts; /* may be NULL, as `machine` */
+    const struct session_lists *lists; /* may be NULL, as `machine` */
 };
 
 struct browser;

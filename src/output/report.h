@@ -89,7 +89,7 @@ struct report_options {
     enum weight_unit weight_unit;   /* of periods, if there is a name */
     unsigned threads; /* number of ljperf's threads to print with; 0: one. The text is the same */
     const char *machine; /* as the recording calls it: for names of system calls; NULL: not known */
-    const struct session_facts *facts; /* for names of control groups; NULL: none are known */
+    const struct session_lists *lists; /* for names of control groups; NULL: none are known */
     uint32_t thread;
     bool one_thread;    /* only rows of `thread`; stacks must keep threads apart */
     bool exclude_other; /* no rows for samples without a function that `parent` matches */
@@ -118,7 +118,7 @@ struct report_event {
 };
 
 /* Append what threads had counted when they ended, by event. */
-int report_put_threads(const struct session_facts *s, const struct report_event *events,
+int report_put_threads(const struct session_lists *s, const struct report_event *events,
                        size_t nr_events, struct text *out, struct error *err);
 
 /* Append the whole report. `lost` is the number of samples lost while recording. */

@@ -4,7 +4,7 @@
 #include "output/report_internal.h"
 #include "output/syscall_name.h"
 #include "perfdata/offcpu.h"
-#include "session/facts.h"
+#include "session/lists.h"
 #include "stacks/state.h"
 
 #include <inttypes.h>
@@ -143,7 +143,7 @@ static void put_syscall(struct text *t, const struct report *r, const struct rep
 /* perf's words for what has none, and for one that no record names. */
 static void put_cgroup(struct text *t, const struct report *r, const struct report_group *g)
 {
-    const struct session_facts *s = r->options->facts;
+    const struct session_lists *s = r->options->lists;
     const char *path = s ? session_cgroup(s, g->of.cgroup) : NULL;
     text_symbol(t, !g->of.cgroup ? "N/A" : path ? path : "unknown");
 }

@@ -556,7 +556,7 @@ void report_put_branch(struct text *t, const struct report_options *o, const str
         return;
     if (f->file) {
         text_char(t, ' ');
-        text_symbol(t, report_base_name(f->file));
+        text_symbol(t, text_base_name(f->file));
         text_printf(t, ":%" PRIu32, f->line);
     } else if (!function_is_kernel(f)) {
         text_string(t, " ??:0");

@@ -4,7 +4,7 @@
 #include "base/hash_table.h"
 #include "output/output.h"
 #include "output/report.h"
-#include "session/facts.h"
+#include "session/lists.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -131,7 +131,7 @@ static void put_table(struct counted_list *counts, const struct counted_list *th
     }
 }
 
-int report_put_threads(const struct session_facts *s, const struct report_event *events,
+int report_put_threads(const struct session_lists *s, const struct report_event *events,
                        size_t nr_events, struct text *out, struct error *err)
 {
     struct counted_list counts = {0}, threads = {0};

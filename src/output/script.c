@@ -10,7 +10,7 @@
 #include "output/script_internal.h"
 #include "output/syscall_name.h"
 #include "perfdata/offcpu.h"
-#include "session/facts.h"
+#include "session/lists.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -676,7 +676,7 @@ static void put_head(const struct script_worker *w, struct text *t, const struct
     if (fields & FIELD_WEIGHT)
         text_dec(t, s->weight, 16);
     if (fields & FIELD_CGROUP) {
-        const char *path = session_cgroup(replay_facts(w->script->replay), s->cgroup);
+        const char *path = session_cgroup(replay_lists(w->script->replay), s->cgroup);
         text_char(t, ' ');
         text_module(t, path ? path : "unknown");
     }

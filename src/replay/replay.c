@@ -3,7 +3,7 @@
 #include "replay/replay_internal.h"
 #include "base/threads.h"
 #include "perfdata/offcpu.h"
-#include "session/facts.h"
+#include "session/lists.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/frame_cache.h"
@@ -137,8 +137,8 @@ static int open_parts(struct replay *r, struct error *err)
                        &r->options.dso, &r->snapshots, err) < 0)
         return -1;
     r->options.session.snapshots = r->snapshots;
-    r->facts = r->options.session.facts = session_facts_create();
-    if (!r->facts)
+    r->lists = r->options.session.lists = session_lists_create();
+    if (!r->lists)
         return error_no_memory(err);
     if (session_create(r->pd, r->dsos, &r->options.session, &r->session, err) < 0)
         return -1;
@@ -211,7 +211,7 @@ void replay_free(struct replay *r)
     else
         free_means(r);
     perfdata_close(r->pd);
-    session_facts_free(r->facts);
+    session_lists_free(r->lists);
     intern_free(r->strings);
     luajit_names_free(r->place_names);
     vec_free(&r->luajits.at);
@@ -364,9 +364,9 @@ const struct perfdata *replay_perfdata(const struct replay *r)
     return r->pd;
 }
 
-const struct session_facts *replay_facts(const struct replay *r)
+const struct session_lists *replay_lists(const struct replay *r)
 {
-    return r->facts;
+    return r->lists;
 }
 
 const struct session *replay_session(const struct replay *r)

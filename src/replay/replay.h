@@ -191,9 +191,9 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
 void replay_let_go(struct replay *r);
 
 const struct perfdata *replay_perfdata(const struct replay *r);
-/* Returns what records told that is printed as it is (session/facts.h). It may be used after
+/* Returns what records told that is printed as it is (session/lists.h). It may be used after
  * replay_let_go(), too. */
-const struct session_facts *replay_facts(const struct replay *r);
+const struct session_lists *replay_lists(const struct replay *r);
 /* Returns how many threads the replay works with. */
 unsigned replay_threads(const struct replay *r);
 const struct session *replay_session(const struct replay *r);

@@ -128,7 +128,7 @@ struct replay {
     struct replay_means *means; /* of these, and of `rules` */
     struct dsos *dsos;
     struct session *session;
-    struct session_facts *facts;
+    struct session_lists *lists;
     struct symbols *symbols;
     struct intern *strings; /* module names of generated code, symbols of managed functions */
     struct managed_names *managed;

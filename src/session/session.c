@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The session: takes records, gives thread contexts. */
-#include "session/facts.h"
+#include "session/lists.h"
 #include "session/session.h"
 #include "base/intern.h"
 #include "session/session_internal.h"
@@ -174,7 +174,7 @@ static int apply_ksymbol(struct session *s, const struct record *rec, struct err
 
 static int apply_fact(struct session *s, const struct record *rec, struct error *err)
 {
-    int r = s->options.facts ? session_facts_apply(s->options.facts, s->pd, rec, err) : 0;
+    int r = s->options.lists ? session_lists_apply(s->options.lists, s->pd, rec, err) : 0;
     return r > 0 ? bad(s) : r;
 }
 

@@ -34,7 +34,7 @@ struct mapping {
 
 struct memory_log;
 struct snapshots;
-struct session_facts;
+struct session_lists;
 struct session_options {
     const char *const *jitdumps; /* extra files to load (--jitdump) */
     size_t nr_jitdumps;
@@ -46,7 +46,7 @@ struct session_options {
      * known of moved text. NULL: none. */
     const struct memory_log *log;
     const struct snapshots *snapshots;
-    struct session_facts *facts; /* gets what records tell of these (facts.h); NULL: nobody asks */
+    struct session_lists *lists; /* gets what records tell of these (lists.h); NULL: nobody asks */
 };
 
 struct session;

@@ -5,7 +5,7 @@
 #include "perfdata/perfdata.h"
 #include "output/report.h"
 #include "replay/replay.h"
-#include "session/facts.h"
+#include "session/lists.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -252,20 +252,20 @@ static void facts_outlive_the_rest(void **state)
     assert_int_equal(replay_create(&options, &r, NULL), 0);
     assert_int_equal(replay_run(r, &sink, NULL), 0);
     replay_let_go(r);
-    const struct session_facts *facts = replay_facts(r);
-    assert_string_equal(session_cgroup(facts, 77), "/a/b");
-    assert_null(session_cgroup(facts, 78));
+    const struct session_lists *lists = replay_lists(r);
+    assert_string_equal(session_cgroup(lists, 77), "/a/b");
+    assert_null(session_cgroup(lists, 78));
     static const struct session_count want[] = {{10, 11, 1, 5}, {10, 12, 0, 6}, {10, 12, 0, 7}};
     struct session_count c;
     for (size_t i = 0; i < 3; i++) {
-        assert_true(session_count(facts, i, &c));
+        assert_true(session_count(lists, i, &c));
         assert_true(c.pid == want[i].pid && c.tid == want[i].tid && c.event == want[i].event &&
                     c.value == want[i].value);
     }
-    assert_false(session_count(facts, 3, &c));
+    assert_false(session_count(lists, 3, &c));
     struct text table = {0};
     const struct report_event events[] = {{"first", true}, {"second\033[1m", true}};
-    assert_int_equal(report_put_threads(facts, events, 2, &table, NULL), 0);
+    assert_int_equal(report_put_threads(lists, events, 2, &table, NULL), 0);
     text_char(&table, 0);
     assert_string_equal(table.at, "# PID  TID  first  second%1B[1m\n"
                                   "   10   11      0             5\n"

@@ -3,8 +3,8 @@
  * What records tell that nothing but output asks for: the paths of control groups, and what threads
  * have counted. It outlives the session that fills it.
  */
-#ifndef SESSION_FACTS_H
-#define SESSION_FACTS_H
+#ifndef SESSION_LISTS_H
+#define SESSION_LISTS_H
 
 #include "base/error.h"
 #include "perfdata/perfdata.h"
@@ -13,18 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct session_facts;
+struct session_lists;
 /* NULL: out of memory. */
-struct session_facts *session_facts_create(void);
-void session_facts_free(struct session_facts *f);
+struct session_lists *session_lists_create(void);
+void session_lists_free(struct session_lists *f);
 
 /* Take a record of these: CGROUP, READ. Returns 1: it is malformed; -1: out of memory. */
-int session_facts_apply(struct session_facts *f, const struct perfdata *pd,
+int session_lists_apply(struct session_lists *f, const struct perfdata *pd,
                         const struct record *rec, struct error *err);
 
 /* Returns the path of the control group with this id (a sample's), as records told it; NULL: none
  * did. Any thread may call it. */
-const char *session_cgroup(const struct session_facts *f, uint64_t id);
+const char *session_cgroup(const struct session_lists *f, uint64_t id);
 
 /* What a thread had counted of an event when it ended. Get number `i`; false: there are no more.
  * After the run. */
@@ -32,6 +32,6 @@ struct session_count {
     uint32_t pid, tid, event;
     uint64_t value;
 };
-bool session_count(const struct session_facts *f, size_t i, struct session_count *ret);
+bool session_count(const struct session_lists *f, size_t i, struct session_count *ret);
 
 #endif

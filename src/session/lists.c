@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* See facts.h. */
-#include "session/facts.h"
+/* See lists.h. */
+#include "session/lists.h"
 #include "base/intern.h"
 #include "base/table.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-struct session_facts {
+struct session_lists {
     pthread_mutex_t lock;
     struct intern *names;
     struct table cgroups; /* id -> path, in `names` */
     VEC(struct session_count) counts;
 };
 
-struct session_facts *session_facts_create(void)
+struct session_lists *session_lists_create(void)
 {
-    struct session_facts *f = calloc(1, sizeof(*f));
+    struct session_lists *f = calloc(1, sizeof(*f));
     if (!f)
         return NULL;
     pthread_mutex_init(&f->lock, NULL);
     f->names = intern_create();
     if (f->names)
         return f;
-    session_facts_free(f);
+    session_lists_free(f);
     return NULL;
 }
 
-void session_facts_free(struct session_facts *f)
+void session_lists_free(struct session_lists *f)
 {
     if (!f)
         return;
@@ -38,7 +38,7 @@ void session_facts_free(struct session_facts *f)
     free(f);
 }
 
-static int apply_cgroup(struct session_facts *f, const struct perfdata *pd,
+static int apply_cgroup(struct session_lists *f, const struct perfdata *pd,
                         const struct record *rec, struct error *err)
 {
     struct record_cgroup g;
@@ -51,7 +51,7 @@ static int apply_cgroup(struct session_facts *f, const struct perfdata *pd,
     return good ? 0 : error_no_memory(err);
 }
 
-static int apply_read(struct session_facts *f, const struct perfdata *pd, const struct record *rec,
+static int apply_read(struct session_lists *f, const struct perfdata *pd, const struct record *rec,
                       struct error *err)
 {
     struct record_read r;
@@ -61,14 +61,14 @@ static int apply_read(struct session_facts *f, const struct perfdata *pd, const 
     return vec_push(&f->counts, c) ? 0 : error_no_memory(err);
 }
 
-int session_facts_apply(struct session_facts *f, const struct perfdata *pd,
+int session_lists_apply(struct session_lists *f, const struct perfdata *pd,
                         const struct record *rec, struct error *err)
 {
     return rec->type == PERF_RECORD_CGROUP ? apply_cgroup(f, pd, rec, err)
                                            : apply_read(f, pd, rec, err);
 }
 
-const char *session_cgroup(const struct session_facts *f, uint64_t id)
+const char *session_cgroup(const struct session_lists *f, uint64_t id)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&f->lock;
     pthread_mutex_lock(lock);
@@ -77,7 +77,7 @@ const char *session_cgroup(const struct session_facts *f, uint64_t id)
     return path;
 }
 
-bool session_count(const struct session_facts *f, size_t i, struct session_count *ret)
+bool session_count(const struct session_lists *f, size_t i, struct session_count *ret)
 {
     if (i >= f->counts.nr)
         return false;
