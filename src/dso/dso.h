@@ -155,8 +155,8 @@ bool dso_kallsyms_was_asked(const struct dso *dso);
  * NULL: no problem. */
 const char *dso_problem(const struct dso *dso);
 
-/* Returns why a runtime in the file is not understood, in a line that names the file; NULL: none is,
- * or nobody has asked for the file's unwind rules. */
+/* Returns why a runtime in the file is not understood, in a line that names the file; NULL: none
+ * is, or nobody has asked for the file's unwind rules. */
 const char *dso_runtime_problem(const struct dso *dso);
 
 /* Set that text to "NAME: WHY", unless there is one already. `why` is static. */
