@@ -33,12 +33,17 @@ struct recent_block {
     uint64_t first, newest; /* times */
 };
 
+struct recent_loss {
+    uint64_t time, lost;
+};
+
 struct recent {
     const struct perfdata *pd;
     uint64_t span_ns;
     size_t max_bytes;
     byte_vec kept;
     VEC(struct recent_block) blocks;
+    VEC(struct recent_loss) losses;
     struct recent_state state;
 };
 
@@ -67,6 +72,7 @@ void recent_free(struct recent *r)
         block_free(b);
     vec_free(&r->blocks);
     vec_free(&r->kept);
+    vec_free(&r->losses);
     free(r);
 }
 
@@ -123,6 +129,16 @@ static bool drain(struct recent *r, struct recent_block *b)
     return true;
 }
 
+static void forget_losses(struct recent *r)
+{
+    size_t nr = 0;
+    while (nr < r->losses.nr && r->losses.at[nr].time < r->state.oldest)
+        nr++;
+    r->losses.nr -= nr;
+    if (nr)
+        memmove(r->losses.at, r->losses.at + nr, r->losses.nr * sizeof(*r->losses.at));
+}
+
 /* Drain the blocks that are too old, but not the one that is being filled. */
 static bool drain_old(struct recent *r)
 {
@@ -136,6 +152,7 @@ static bool drain_old(struct recent *r)
     if (!nr)
         return true;
     r->blocks.nr -= nr;
+    forget_losses(r);
     memmove(r->blocks.at, r->blocks.at + nr, r->blocks.nr * sizeof(*r->blocks.at));
     return true;
 }
@@ -153,9 +170,18 @@ static struct recent_block *block_now(struct recent *r, const struct record *rec
     return &r->blocks.at[r->blocks.nr - 1];
 }
 
+static bool take_loss(struct recent *r, const struct record *rec)
+{
+    struct record_lost lost;
+    return rec->type != PERF_RECORD_LOST || perfdata_lost(r->pd, rec, &lost, NULL) < 0 ||
+           vec_push(&r->losses, (struct recent_loss){rec->time, lost.lost});
+}
+
 int recent_take(struct recent *r, const struct record *rec, struct error *err)
 {
     bool is_mark = rec->type == PERF_RECORD_FINISHED_ROUND;
+    if (!take_loss(r, rec))
+        return error_no_memory(err);
     if (rec->type >= PERF_RECORD_USER_TYPE_START && !is_mark) {
         bool added = vec_append(&r->kept, rec->data, rec->size);
         r->state.kept = r->kept.nr;
@@ -179,15 +205,23 @@ struct recent_state recent_state(const struct recent *r)
     return r->state;
 }
 
+uint64_t recent_lost(const struct recent *r, uint64_t from)
+{
+    uint64_t lost = 0;
+    vec_foreach (l, &r->losses)
+        lost += l->time >= from ? l->lost : 0;
+    return lost;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Write a block's records but those that are gone by then. Neighbours are written together. */
-static int write_block(const struct recent_block *b, uint64_t from, int fd)
+/* Write a block's records but those of another time. Neighbours are written together. */
+static int write_block(const struct recent_block *b, uint64_t from, uint64_t until, int fd)
 {
     size_t begin = 0, end = 0;
     vec_foreach (e, &b->entries) {
         size_t size = entry_size(b, e);
-        if (!e->passes || !e->time || e->time >= from) {
+        if (!e->passes || !e->time || (e->time >= from && e->time <= until)) {
             end = e->at + size;
             continue;
         }
@@ -198,12 +232,12 @@ static int write_block(const struct recent_block *b, uint64_t from, int fd)
     return end > begin ? file_write_all(fd, b->bytes.at + begin, end - begin) : 0;
 }
 
-int recent_write(const struct recent *r, uint64_t from, int fd, struct error *err)
+int recent_write(const struct recent *r, uint64_t from, uint64_t until, int fd, struct error *err)
 {
     static const uint64_t head[PIPE_HEADER / 8] = {PERFDATA_MAGIC, PIPE_HEADER};
     int failed = file_write_all(fd, head, sizeof(head)) < 0 ||
                  file_write_all(fd, r->kept.at, r->kept.nr) < 0;
     for (size_t i = 0; i < r->blocks.nr && !failed; i++)
-        failed = write_block(&r->blocks.at[i], from, fd);
+        failed = write_block(&r->blocks.at[i], from, until, fd);
     return failed ? error_system(err, errno, "the recording cannot be written") : 0;
 }

@@ -32,8 +32,12 @@ struct recent_state {
 };
 struct recent_state recent_state(const struct recent *r);
 
-/* Write the recording, in the pipe's form, with the samples from time `from` on, to an empty file
- * that is open for writing. Returns -1 if that fails; `err` does not name the file. */
-int recent_write(const struct recent *r, uint64_t from, int fd, struct error *err);
+/* Returns how many samples and records were lost from time `from` on, as far as that was told. */
+uint64_t recent_lost(const struct recent *r, uint64_t from);
+
+/* Write the recording, in the pipe's form, with the samples from time `from` to `until`, both
+ * included, to an empty file that is open for writing. Returns -1 if that fails; `err` does not
+ * name the file. */
+int recent_write(const struct recent *r, uint64_t from, uint64_t until, int fd, struct error *err);
 
 #endif

@@ -272,12 +272,22 @@ uint64_t record_beside_newest(const struct record_beside *b)
     return state_of(b->now).newest;
 }
 
-int record_beside_write(struct record_beside *b, uint64_t from, int fd, struct error *err)
+uint64_t record_beside_lost(const struct record_beside *b, uint64_t from)
+{
+    struct recorder *r = b->now;
+    pthread_mutex_lock(&r->lock);
+    uint64_t lost = r->recent ? recent_lost(r->recent, from) : 0;
+    pthread_mutex_unlock(&r->lock);
+    return lost;
+}
+
+int record_beside_write(struct record_beside *b, uint64_t from, uint64_t until, int fd,
+                        struct error *err)
 {
     struct recorder *r = b->now;
     pthread_mutex_lock(&r->lock);
     int failed = r->error.kind == ERROR_NO_MEMORY ? error_no_memory(err)
-                                                  : recent_write(r->recent, from, fd, err);
+                                                  : recent_write(r->recent, from, until, fd, err);
     pthread_mutex_unlock(&r->lock);
     return failed;
 }

@@ -31,9 +31,13 @@ uint64_t record_beside_used(const struct record_beside *b);
 /* Returns the time of the newest sample, ns of the recording's clock; 0: there is none. */
 uint64_t record_beside_newest(const struct record_beside *b);
 
-/* Write the samples from time `from` on, ns, as a recording to the empty file `fd`. Returns -1 if
- * that fails, or if memory was out for the recording. */
-int record_beside_write(struct record_beside *b, uint64_t from, int fd, struct error *err);
+/* Returns how many samples and records were lost from time `from` on. */
+uint64_t record_beside_lost(const struct record_beside *b, uint64_t from);
+
+/* Write the samples from time `from` to `until`, ns, both included, as a recording to the empty
+ * file `fd`. Returns -1 if that fails, or if memory was out for the recording. */
+int record_beside_write(struct record_beside *b, uint64_t from, uint64_t until, int fd,
+                        struct error *err);
 /* To be called now and then: lets a new recorder take over, when it is time. */
 void record_beside_renew(struct record_beside *b);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf top: what runs now, as perf top shows it. A recorder runs beside it; each time, the newest
- * part of what it has recorded is read like any recording. */
+ * part of what it has recorded is read like any recording. Stacks that were read before are kept
+ * and added (`parts`): else the whole window would be walked each second. */
 #include "base/clock.h"
 #include "base/private_file.h"
 #include "cmd/browse.h"
@@ -26,9 +27,23 @@ enum {
     FEW_BYTES = 8 << 20, /* one thread reads them as fast as several */
     ENTRIES_USUAL = 25,  /* rows of text, if it is not known how many there is room for */
     FILES_MAX = 1000,
+    PARTS_USUAL = 16, /* as many as a window is kept in */
 };
 
 static const double NS = 1e9;
+/* The window moves by slices of this time, ns. */
+static const uint64_t SLICE_NS = 250000000;
+/* What a sample needs to be walked and named has come by then, ns after it: functions of VMs are
+ * read behind the sample, and rings are emptied one after the other. */
+static const uint64_t SETTLED_NS = 1000000000;
+/* The copy of a VM's stack is a sample of its own, of nearly the same time. */
+static const uint64_t MARGIN_NS = 10000000;
+
+/* Stacks of the slices from `first` up to but not including `end`, which are not read again. */
+struct part {
+    struct stacks *stacks;
+    uint64_t first, end;
+};
 
 /* Processor time used up to a moment, ns. */
 struct cost_reading {
@@ -53,6 +68,9 @@ struct top {
     uint64_t since;                          /* samples before this time do not count */
     uint64_t next;                           /* no reading before this moment */
     uint64_t from;                           /* samples from this time on are shown */
+    VEC(struct part) parts;                  /* oldest first */
+    uint64_t settled;                        /* slices before this one are in the parts */
+    struct stacks_options parted;            /* what the parts keep apart */
     uint64_t shown;                          /* the newest sample when they were taken */
     struct cost_reading cost[COST_READINGS]; /* oldest first */
     unsigned nr_costs;
@@ -208,7 +226,16 @@ static void close_file(struct top *t)
     t->file = -1;
 }
 
-/* Write the samples from time `from` on, and make them the recording that is read. */
+static void forget_parts(struct top *t)
+{
+    vec_foreach (p, &t->parts)
+        stacks_free(p->stacks);
+    vec_free(&t->parts);
+    t->settled = 0;
+}
+
+/* Write the samples from time `from` on, up to the newest that is shown, and make them the
+ * recording that is read. */
 static int take_recording(struct top *t, uint64_t from, struct error *err)
 {
     struct replay_options *o = &t->browsing.common.replay;
@@ -216,9 +243,7 @@ static int take_recording(struct top *t, uint64_t from, struct error *err)
     int fd = memfd_create("ljperf-top", MFD_CLOEXEC);
     if (fd < 0)
         return error_system(err, errno, "a file in memory cannot be created");
-    t->shown = record_beside_newest(t->recorder);
-    t->from = from;
-    if (record_beside_write(t->recorder, from, fd, err) < 0 || fstat(fd, &st) < 0) {
+    if (record_beside_write(t->recorder, from, t->shown, fd, err) < 0 || fstat(fd, &st) < 0) {
         close(fd);
         return -1;
     }
@@ -229,6 +254,113 @@ static int take_recording(struct top *t, uint64_t from, struct error *err)
     o->input = t->path;
     o->threads = t->threads ? t->threads : st.st_size < FEW_BYTES ? 1 : 0;
     return 0;
+}
+
+/* Make all that is shown the recording that is read. */
+static int take_all(struct top *t, struct error *err)
+{
+    return take_recording(t, t->from, err);
+}
+
+/* ---- what is shown --------------------------------------------------------------------------- */
+
+/* Forget the parts before the window. */
+static void drop_parts(struct top *t, uint64_t first)
+{
+    size_t nr = 0;
+    while (nr < t->parts.nr && t->parts.at[nr].end <= first)
+        stacks_free(t->parts.at[nr++].stacks);
+    t->parts.nr -= nr;
+    if (nr)
+        memmove(t->parts.at, t->parts.at + nr, t->parts.nr * sizeof(*t->parts.at));
+}
+
+/* Keep the stacks of these slices. Returns -1 when memory is out. */
+static int keep_part(struct top *t, const struct stacks *from, uint64_t first, uint64_t end,
+                     struct error *err)
+{
+    const uint64_t most = (uint64_t)(t->window * NS) / PARTS_USUAL / SLICE_NS;
+    struct part *last = t->parts.nr ? &t->parts.at[t->parts.nr - 1] : NULL;
+    if (!last || end - last->first > most) {
+        const struct part new = {.stacks = stacks_create(stacks_kept(from)), .first = first};
+        if (!new.stacks || !vec_push(&t->parts, new)) {
+            stacks_free(new.stacks);
+            return error_no_memory(err);
+        }
+        last = &t->parts.at[t->parts.nr - 1];
+    }
+    last->end = end;
+    t->settled = end;
+    return stacks_add_slices(last->stacks, from, first, end, err);
+}
+
+/* Returns the stacks of the window, which begins with slice `first`; NULL when memory is out. The
+ * newest of them were read just now. */
+static struct stacks *join_parts(const struct top *t, const struct stacks *newest, uint64_t first,
+                                 const struct stacks_options *needs, struct error *err)
+{
+    struct stacks *all = stacks_create(needs);
+    int failed = all ? 0 : error_no_memory(err);
+    vec_foreach (p, &t->parts)
+        failed = failed ? failed : stacks_add_slices(all, p->stacks, first, UINT64_MAX, err);
+    if (!failed && stacks_add_slices(all, newest, t->settled, UINT64_MAX, err) == 0)
+        return all;
+    stacks_free(all);
+    return NULL;
+}
+
+/* Read the samples that are not in the parts, and add them. */
+static int collect_newest(struct top *t, const struct stacks_options *needs,
+                          struct browser_data *ret, struct error *err)
+{
+    const uint64_t first = t->from / SLICE_NS;
+    const uint64_t end = t->shown > SETTLED_NS ? (t->shown - SETTLED_NS) / SLICE_NS : 0;
+    struct stacks_options sliced = *needs;
+    if (!stacks_options_equal(&t->parted, needs))
+        forget_parts(t);
+    t->parted = *needs;
+    drop_parts(t, first);
+    t->settled = t->settled > first ? t->settled : first;
+    sliced.slice_ns = SLICE_NS;
+    sliced.all_slices = true;
+    if (take_recording(t, t->settled * SLICE_NS - MARGIN_NS, err) < 0 ||
+        browsing_collect(&t->browsing, &sliced, ret, err) < 0)
+        return -1;
+    struct stacks *newest = t->browsing.stacks;
+    struct stacks *all = join_parts(t, newest, first, needs, err);
+    int failed = !all ? -1 : end > t->settled ? keep_part(t, newest, t->settled, end, err) : 0;
+    t->browsing.stacks = all;
+    ret->stacks = all;
+    stacks_free(newest);
+    return failed;
+}
+
+/* Collect what is shown, with what `needs` names. */
+static int collect_shown(struct top *t, const struct stacks_options *needs,
+                         struct browser_data *ret, struct error *err)
+{
+    t->browsing.kept = (struct stacks_options){0};
+    if (!t->paused && !needs->slice_ns)
+        return collect_newest(t, needs, ret, err);
+    if (!t->paused && take_all(t, err) < 0)
+        return -1;
+    return browsing_collect(&t->browsing, needs, ret, err);
+}
+
+/* For the browser, when it wants more kept apart. */
+static int collect(void *context, const struct stacks_options *needs, struct browser_data *ret,
+                   struct error *err)
+{
+    return collect_shown(context, needs, ret, err);
+}
+
+/* For the browser: needs all samples. */
+static int annotate(void *context, const char *symbol, struct text *out, struct error *err)
+{
+    struct top *t = context;
+    if (!t->paused && take_all(t, err) < 0)
+        return -1;
+    return browsing_annotate(&t->browsing, symbol, out, err);
 }
 
 /* How long to wait after a reading that took so much processor time, ns: it shall not become a load
@@ -250,15 +382,17 @@ static int refresh(void *context, const struct stacks_options *needs, struct bro
 {
     struct top *t = context;
     const uint64_t now = clock_ns(CLOCK_MONOTONIC), span = (uint64_t)(t->window * NS);
-    const uint64_t from = now > span ? now - span : 0;
+    uint64_t from = now > span ? now - span : 0;
     record_beside_renew(t->recorder);
     note_cost(t);
     if (t->paused || now < t->next || (t->file >= 0 && is_same(t)))
         return 0;
     const bool is_first = t->file < 0;
     const uint64_t before = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    if (take_recording(t, from > t->since ? from : t->since, err) < 0 ||
-        browsing_collect(&t->browsing, needs, ret, err) < 0)
+    from = from > t->since ? from : t->since;
+    t->from = (from + SLICE_NS - 1) / SLICE_NS * SLICE_NS;
+    t->shown = record_beside_newest(t->recorder);
+    if (collect_shown(t, needs, ret, err) < 0)
         return -1;
     if (!is_first) /* which reads symbols */
         t->next = now + wait_after(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before);
@@ -275,8 +409,7 @@ static void put_state(void *context, struct text *out)
     text_printf(out, "last %g s", t->window);
     if (used >= 0)
         text_printf(out, ", ljperf uses %.1f%% of a cpu", used);
-    uint64_t lost =
-        t->browsing.replay ? perfdata_loss(replay_perfdata(t->browsing.replay))->events_lost : 0;
+    uint64_t lost = record_beside_lost(t->recorder, t->from);
     if (lost)
         text_printf(out, ", %" PRIu64 " LOST", lost);
     text_string(out, ". ");
@@ -295,10 +428,15 @@ static int copy_file(int from, int to)
 }
 
 /* Write what is shown as a recording of its own. */
-static void write_recording(const struct top *t, struct text *said)
+static void write_recording(struct top *t, struct text *said)
 {
     char name[32];
     int i = 0;
+    struct error err = {0};
+    if (!t->paused && take_all(t, &err) < 0) {
+        text_string(said, err.text);
+        return;
+    }
     do
         snprintf(name, sizeof(name), "ljperf.top.%d.data", i);
     while (access(name, F_OK) == 0 && ++i < FILES_MAX);
@@ -311,19 +449,31 @@ static void write_recording(const struct top *t, struct text *said)
         text_printf(said, "the last %g s were written to %s", t->window, name);
 }
 
+/* What is shown while it is paused is in one recording: the recorder goes on. */
+static void pause_or_go_on(struct top *t, struct text *said)
+{
+    struct error err = {0};
+    if (!t->paused && take_all(t, &err) < 0) {
+        text_string(said, err.text);
+        return;
+    }
+    t->paused = !t->paused;
+    text_string(said, t->paused ? "paused; p goes on" : "");
+}
+
 static void act(void *context, enum browser_live_key key, struct text *said)
 {
     struct top *t = context;
     switch (key) {
     case LIVE_PAUSE:
-        t->paused = !t->paused;
-        text_string(said, t->paused ? "paused; p goes on" : "");
+        pause_or_go_on(t, said);
         break;
     case LIVE_WRITE:
         write_recording(t, said);
         break;
     case LIVE_BEGIN:
         t->since = clock_ns(CLOCK_MONOTONIC);
+        forget_parts(t);
         text_string(said, "samples from now on");
         break;
     }
@@ -336,11 +486,8 @@ static int run_browser(struct top *t, struct browser *model, struct error *err)
                                       .refresh = refresh,
                                       .put_state = put_state,
                                       .act = act};
-    const struct browser_screen screen = {.browser = model,
-                                          .live = &live,
-                                          .context = t,
-                                          .collect = browsing_collect,
-                                          .annotate = browsing_annotate};
+    const struct browser_screen screen = {
+        .browser = model, .live = &live, .context = t, .collect = collect, .annotate = annotate};
     struct stacks_options needs = browser_needs(model);
     struct browser_data data;
     if (refresh(t, &needs, &data, err) < 0 || browser_set_data(model, &data, err) < 0)
@@ -463,6 +610,7 @@ static int run(struct top *t, struct error *err)
     if (!failed)
         failed = show(t, err);
     browsing_end(&t->browsing);
+    forget_parts(t);
     close_file(t);
     replay_means_free(o->means);
     record_beside_free(t->recorder);

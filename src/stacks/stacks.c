@@ -69,6 +69,7 @@ uint32_t stacks_intern_function(struct stacks *s, const struct function *f)
     key.symbol = intern_or_null(s->strings, f->symbol, &failed);
     key.module = intern_or_null(s->strings, f->module, &failed);
     key.file = intern_or_null(s->strings, f->file, &failed);
+    key.build = intern_or_null(s->strings, f->build, &failed);
     pthread_mutex_lock(&s->lock);
     if (!failed)
         ret = hash_table_intern(&s->function_table, function_hash(&key), &s->functions, i,
@@ -200,6 +201,68 @@ int stacks_finish(struct stacks *s, struct error *err)
             n->function = index[n->function];
     free(index);
     return failed ? error_no_memory(err) : 0;
+}
+
+/* ---- adding -------------------------------------------------------------------------------- */
+
+/* Returns the group or function in `to` that a node is of, UINT32_MAX when out of memory. */
+static uint32_t counterpart(struct stacks *to, const struct stacks *from,
+                            const struct stack_node *n)
+{
+    if (n->depth > 1)
+        return stacks_intern_function(to, &from->functions.at[n->function]);
+    struct stack_group g = from->groups.at[n->function];
+    g.block = to->options.slice_ns ? g.block : 0;
+    return stacks_intern_group(to, &g);
+}
+
+/* Whether the stacks below a node of the first level are of these slices. */
+static bool is_of_slices(const struct stacks *from, const struct stack_node *n, uint64_t first,
+                         uint64_t end)
+{
+    const uint64_t block = from->groups.at[n->function].block;
+    return block >= first && block < end;
+}
+
+static void add_node(struct stack_node *to, const struct stack_node *n)
+{
+    to->samples += n->samples;
+    to->period += n->period;
+    to->joined += n->joined;
+    to->guessed += n->guessed;
+    to->provenance = to->provenance > n->provenance ? to->provenance : n->provenance;
+}
+
+int stacks_add_slices(struct stacks *to, const struct stacks *from, uint64_t first, uint64_t end,
+                      struct error *err)
+{
+    const size_t nr = from->tree.nodes.nr;
+    uint32_t *at = calloc(nr, sizeof(*at)); /* its node for each; 0: left out */
+    bool ok = at != NULL;
+    for (size_t i = 1; i < nr && ok; i++) {
+        const struct stack_node *n = &from->tree.nodes.at[i];
+        if (n->depth > 1 ? !at[n->parent] : !is_of_slices(from, n, first, end))
+            continue;
+        uint32_t is = counterpart(to, from, n);
+        at[i] = is == UINT32_MAX ? 0 : stack_tree_child(&to->tree, at[n->parent], is);
+        ok = at[i] != 0;
+        if (ok)
+            add_node(&to->tree.nodes.at[at[i]], n);
+    }
+    free(at);
+    return ok ? 0 : error_no_memory(err);
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+bool stacks_options_equal(const struct stacks_options *a, const struct stacks_options *b)
+{
+    return a->by_pid == b->by_pid && a->by_tid == b->by_tid && a->by_cpu == b->by_cpu &&
+           a->by_line == b->by_line && a->by_address == b->by_address &&
+           a->by_start == b->by_start && a->by_tier == b->by_tier && a->by_state == b->by_state &&
+           a->by_wait == b->by_wait && a->by_cgroup == b->by_cgroup &&
+           a->by_offset == b->by_offset && a->by_trace == b->by_trace &&
+           a->slice_ns == b->slice_ns && a->all_slices == b->all_slices;
 }
 
 size_t stacks_nr_nodes(const struct stacks *s)

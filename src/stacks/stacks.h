@@ -57,7 +57,7 @@ struct stack_group {
     /* With by_wait, else 0: enum wait_reason, and 1 + the number of the system call that waited. */
     uint8_t reason;
     uint16_t syscall;
-    uint64_t cgroup;         /* with by_cgroup: its id; else 0 */
+    uint64_t cgroup; /* with by_cgroup: its id; else 0 */
 };
 
 struct stack_node {
@@ -87,6 +87,9 @@ struct stacks_options {
     bool all_slices; /* slice N is in group block N */
 };
 
+/* Returns whether both keep the same apart. */
+bool stacks_options_equal(const struct stacks_options *a, const struct stacks_options *b);
+
 enum { STACKS_BLOCKS = 32 };
 
 struct stacks;
@@ -101,6 +104,12 @@ struct replay_sink stacks_sink(struct stacks *s);
  * functions that are then the same to users become one; so two children of a node may be of one
  * function. Returns -1 when out of memory. */
 int stacks_finish(struct stacks *s, struct error *err);
+
+/* Add the stacks of the time slices from `first` up to but not including `end` (slice N: those in
+ * group block N). Both stacks are finished. `from` has been collected with all_slices and otherwise
+ * the options of `to`; if `to` keeps no slices, they are joined. Returns -1 when out of memory. */
+int stacks_add_slices(struct stacks *to, const struct stacks *from, uint64_t first, uint64_t end,
+                      struct error *err);
 
 /* To be used after stacks_finish(). Node 0 is the root; parents come before their children. */
 size_t stacks_nr_nodes(const struct stacks *s);

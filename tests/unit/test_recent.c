@@ -102,8 +102,8 @@ static void count(struct content *c, const struct perfdata *pd, const struct rec
     c->last = s.ip;
 }
 
-/* Writes the recording with the samples from a time on, and reads it. */
-static struct content content_from(const struct recent *r, uint64_t from)
+/* Writes the recording with the samples of a time, and reads it. */
+static struct content content_between(const struct recent *r, uint64_t from, uint64_t until)
 {
     struct content c = {0};
     struct error err = {0};
@@ -112,7 +112,7 @@ static struct content content_from(const struct recent *r, uint64_t from)
     char path[32];
     int fd = memfd_create("recent", MFD_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(recent_write(r, from, fd, &err), 0);
+    assert_int_equal(recent_write(r, from, until, fd, &err), 0);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     if (perfdata_open(path, NULL, &pd, &err) < 0)
         fail_msg("%s", err.text);
@@ -127,6 +127,11 @@ static struct content content_from(const struct recent *r, uint64_t from)
     perfdata_close(pd);
     close(fd);
     return c;
+}
+
+static struct content content_from(const struct recent *r, uint64_t from)
+{
+    return content_between(r, from, UINT64_MAX);
 }
 
 /* 20 s of a recording: each second a process begins, and the VM's memory is read. */
@@ -167,6 +172,11 @@ static void old_samples_go(void **state)
     struct content some = content_from(r, end - UINT64_C(3) * SECOND);
     assert_int_equal(some.samples, 3 * HZ);
     assert_int_equal(some.first, 17 * HZ);
+    /* (sample 1800 is at 28 s and 2 ns) */
+    some = content_between(r, end - UINT64_C(3) * SECOND, UINT64_C(28) * SECOND + 2);
+    assert_int_equal(some.samples, HZ + 1);
+    assert_int_equal(some.last, 18 * HZ);
+    assert_int_equal(some.comms, 20);
     recent_free(r);
 }
 
@@ -225,6 +235,8 @@ static void losses_go_with_the_samples(void **state)
     struct recent *r = take(f, UINT64_C(100) * SECOND, SIZE_MAX);
     assert_int_equal(content_from(r, 0).lost, 20);
     assert_int_equal(content_from(r, UINT64_C(16) * SECOND).lost, 5);
+    assert_int_equal(recent_lost(r, 0), 20 * 3);
+    assert_int_equal(recent_lost(r, UINT64_C(16) * SECOND), 5 * 3);
     recent_free(r);
 }
 
