@@ -5,6 +5,7 @@
 #include "output/diff.h"
 #include "output/html.h"
 #include "output/output.h"
+#include "replay/tee.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -69,17 +70,37 @@ struct shown {
     struct common own;
     struct replay *replay;
     struct profile *profile;
+    struct traces *traces; /* NULL: not wanted */
 };
 
 static void shown_free(struct shown *s)
 {
     profile_free(s->profile);
+    traces_free(s->traces);
     replay_free(s->replay);
     unpacked_free(s->own.unpacked);
 }
 
-/* Read the recording at `path`. */
-static int collect(const struct common *c, const char *path, struct shown *ret, struct error *err)
+/* Read the samples in one run for both, the profile and the traces. */
+static int run_both(struct shown *s, const struct traces_options *options, struct error *err)
+{
+    s->profile = profile_create();
+    if (!s->profile)
+        return error_no_memory(err);
+    if (traces_create(s->replay, options, &s->traces, err) < 0)
+        return -1;
+    struct replay_tee tee = {.main = profile_sink(s->profile), .beside = traces_sink(s->traces)};
+    struct replay_sink sink = replay_tee_sink(&tee);
+    int failed = replay_run(s->replay, &sink, err);
+    if (!failed)
+        failed = profile_finish(s->profile, err);
+    common_summary(&s->own, s->replay);
+    return failed < 0 ? -1 : traces_finish(s->traces, err);
+}
+
+/* Read the recording at `path`. `traces`: also what was compiled; NULL: not. */
+static int collect(const struct common *c, const char *path, const struct traces_options *traces,
+                   struct shown *ret, struct error *err)
 {
     ret->own = *c;
     ret->own.replay.input = path;
@@ -87,6 +108,8 @@ static int collect(const struct common *c, const char *path, struct shown *ret, 
     ret->own.unpacked = NULL;
     if (common_unpack(&ret->own, err) < 0 || replay_create(&ret->own.replay, &ret->replay, err) < 0)
         return -1;
+    if (traces)
+        return run_both(ret, traces, err);
     ret->profile = common_profile(&ret->own, ret->replay, err);
     return ret->profile ? 0 : -1;
 }
@@ -127,28 +150,18 @@ static int write_page(const struct common *c, const struct html_command *hc,
     return failed;
 }
 
-static int write_with_traces(const struct common *c, struct html_command *hc,
-                             const struct shown *shown, const struct shown *base, struct error *err)
-{
-    struct traces *traces;
-    if (traces_read(shown->replay, &traces, err) < 0)
-        return -1;
-    hc->page.traces = traces;
-    int failed = write_page(c, hc, shown, base, err);
-    traces_free(traces);
-    return failed;
-}
-
 static int run(const struct common *c, struct html_command *hc, struct error *err)
 {
     hc->page.source = !hc->no_source;
     hc->page.sources.symfs = c->replay.session.symfs;
     hc->page.sources.for_others = !hc->any_source;
     struct shown base = {0}, shown = {0};
-    int failed = (hc->base && collect(c, hc->base, &base, err) < 0) ||
-                 collect(c, hc->base ? hc->argument : c->replay.input, &shown, err) < 0 ||
-                 (hc->base && check_pair(&base, &shown, err) < 0) ||
-                 write_with_traces(c, hc, &shown, &base, err) < 0;
+    const struct traces_options traces = {.samples = hc->samples};
+    int failed = (hc->base && collect(c, hc->base, NULL, &base, err) < 0) ||
+                 collect(c, hc->base ? hc->argument : c->replay.input, &traces, &shown, err) < 0 ||
+                 (hc->base && check_pair(&base, &shown, err) < 0);
+    hc->page.traces = shown.traces;
+    failed = failed || write_page(c, hc, &shown, &base, err) < 0;
     shown_free(&shown);
     shown_free(&base);
     return failed ? -1 : 0;

@@ -87,6 +87,10 @@ static int run(struct common *c, const struct traces_command *tc, struct error *
     }
     if (!failed)
         failed = traces_finish(t, err);
+    if (!failed && traces_is_empty(t))
+        failed = error_set(err, ERROR_NOT_FOUND,
+                           "no sample ran LuaJIT, or JavaScript in V8: there is no compiler to "
+                           "tell about");
     if (!failed)
         say_others(c, r, t);
     if (!failed)

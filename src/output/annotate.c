@@ -333,7 +333,8 @@ static bool is_native(const struct profile_function *f)
 static void print_reasons(const struct annotated *a)
 {
     struct text out = {0};
-    traces_put_reasons(a->traces, a->function->symbol, "# LuaJIT: ", &out);
+    traces_put_reasons(a->traces, a->function->symbol,
+                       a->function->kind == FRAME_LUA ? "# LuaJIT: " : "# V8: ", &out);
     if (!out.failed && out.size)
         fwrite(out.at, 1, out.size, a->out);
     text_free(&out);
@@ -346,7 +347,7 @@ static int print_function(struct annotated *a, const struct weights *w, struct e
     print_head(a, w);
     if (profile_is_managed(a->function->kind) && print_ways(a, w, err) < 0)
         return -1;
-    if (a->function->kind == FRAME_LUA && a->function->symbol)
+    if ((a->function->kind == FRAME_LUA || a->function->kind == FRAME_JS) && a->function->symbol)
         print_reasons(a);
     if (a->options->lines)
         print_summary(a);

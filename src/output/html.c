@@ -134,19 +134,16 @@ static void put_lines(struct json *j, const char *key, const struct text *lines)
     json_array_end(j);
 }
 
-/* What LuaJIT's compilers did, and of each function why it was not compiled. */
-static void put_compilers(struct json *j, const struct export *e, const struct traces *t,
-                          const struct text *vms)
+/* Why functions of a language were not compiled, those of which something is known. */
+static void put_reasons(struct json *j, const struct export *e, const struct traces *t,
+                        enum frame_kind kind)
 {
     const struct profile *p = e->profile;
-    json_key(j, "luajit");
-    json_object(j);
-    put_lines(j, "vms", vms);
     json_key(j, "functions");
     json_array(j);
     for (size_t i = 0; i < p->functions.nr; i++) {
         struct text why = {0};
-        if (p->functions.at[i].kind == FRAME_LUA && p->functions.at[i].symbol)
+        if (p->functions.at[i].kind == kind && p->functions.at[i].symbol)
             traces_put_reasons(t, p->functions.at[i].symbol, "", &why);
         if (why.size && !why.failed) {
             json_object(j);
@@ -157,16 +154,43 @@ static void put_compilers(struct json *j, const struct export *e, const struct t
         text_free(&why);
     }
     json_array_end(j);
-    json_object_end(j);
 }
 
-static void put_luajit(struct json *j, const struct export *e, const struct html_options *options)
+static void put_luajit(struct json *j, const struct export *e, const struct traces *t)
 {
     struct text vms = {0};
-    if (options->traces)
-        traces_put_vms(options->traces, "", &vms);
-    if (vms.size && !vms.failed)
-        put_compilers(j, e, options->traces, &vms);
+    traces_put_vms(t, "", &vms);
+    if (vms.size && !vms.failed) {
+        json_key(j, "luajit");
+        json_object(j);
+        put_lines(j, "vms", &vms);
+        put_reasons(j, e, t, FRAME_LUA);
+        json_key(j, "traces");
+        traces_put_json_traces(t, j);
+        json_object_end(j);
+    }
+    text_free(&vms);
+}
+
+static bool has_kind(const struct profile *p, enum frame_kind kind)
+{
+    vec_foreach (f, &p->functions)
+        if (f->kind == kind)
+            return true;
+    return false;
+}
+
+static void put_v8(struct json *j, const struct export *e, const struct traces *t)
+{
+    struct text vms = {0};
+    if (!has_kind(e->profile, FRAME_JS))
+        return;
+    traces_put_v8(t, "", &vms);
+    json_key(j, "v8");
+    json_object(j);
+    put_lines(j, "vms", &vms);
+    put_reasons(j, e, t, FRAME_JS);
+    json_object_end(j);
     text_free(&vms);
 }
 
@@ -194,7 +218,10 @@ static int put_recording(struct json *j, const struct export *e, const struct ht
     json_key_uint(j, "nrNodes", d->nr_nodes);
     put_column(j, "nodes", &d->nodes);
     int failed = put_sources(j, e, d, options, err);
-    put_luajit(j, e, options);
+    if (options->traces) {
+        put_luajit(j, e, options->traces);
+        put_v8(j, e, options->traces);
+    }
     json_object_end(j);
     return failed;
 }

@@ -14,7 +14,7 @@ struct html_options {
     const char *title; /* NULL: made from the recording's name */
     bool source;       /* the page holds source files with the weights of their lines */
     struct source_place sources;
-    const struct traces *traces; /* what LuaJIT compiled; NULL: the page does not tell */
+    const struct traces *traces; /* what LuaJIT and V8 compiled; NULL: the page does not tell */
 };
 
 /* Write the page of a recording, and beside it the recording `base`, with which it is compared
@@ -43,8 +43,9 @@ struct html_data {
 };
 
 /* The samples of an event, summed by slice of time, thread and stack. Five numbers each: slices
- * since the row before, thread, node, number of samples, and 0 if each of them weighs `each`, else
- * 1 + the sum of their weights. */
+ * since the row before, thread, node, number of samples << 3 | tier of the innermost managed frame,
+ * and 0 if each of them weighs `each`, else 1 + the sum of their weights. (A node has one look for
+ * all tiers in which its function ran.) */
 struct html_rows {
     unsigned event;
     uint64_t samples, weight, each;
@@ -63,7 +64,7 @@ enum html_class {
     HTML_JS,
     HTML_WASM,
     HTML_MANAGED,
-    HTML_RUNTIME, /* a managed function that comes with its VM */
+    HTML_RUNTIME, /* a managed function that comes with its VM; those of Lua have no file */
 };
 
 /* `ret` is zeros, and is freed in any case. Returns -1 if memory is out. */

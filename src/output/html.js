@@ -31,18 +31,19 @@
     return next;
   }
   function decodeRows(event) {
-    const next = numbers(event.rows), slice = [], thread = [], node = [], samples = [], weight = [];
+    const next = numbers(event.rows), slice = [], thread = [], node = [], samples = [], weight = [], tier = [];
     for (let at = 0, left = event.samples; left > 0;) {
       slice.push(at += next());
       thread.push(next());
       node.push(next());
-      const nr = next(), w = next();
+      const both = next(), nr = Math.floor(both / 8), w = next();
+      tier.push(both % 8);
       samples.push(nr);
       weight.push(w ? w - 1 : event.each * nr);
       left -= nr;
     }
     return {slice: Uint16Array.from(slice), thread: Uint32Array.from(thread), node: Uint32Array.from(node),
-            samples: Float64Array.from(samples), weight: Float64Array.from(weight)};
+            samples: Float64Array.from(samples), weight: Float64Array.from(weight), tier: Uint8Array.from(tier)};
   }
   function decode(r) {
     const f = numbers(r.functions), t = numbers(r.nodes), functions = [];
@@ -65,6 +66,7 @@
   const recordings = JSON.parse(document.getElementById('data').textContent);
   const now = recordings[0], base = recordings[1];
   if (now.luajit) VIEWS.luajit = 'LuaJIT';
+  if (now.v8) VIEWS.v8 = 'V8';
   const decoded = decode(now), functions = decoded.functions;
   let whole = {parent: decoded.parent, fn: decoded.fn, look: decoded.look};
   if (base) addBase(decode(base));
@@ -249,14 +251,18 @@
   }
   // The weights of the rows that pass, by node of the tree. The base has other threads and times: it is not filtered.
   function selves(t, event, filtered) {
-    const self = new Float64Array(t.parent.length), e = event.decoded, span = filtered && range(), thread = filtered ? state.h : -1;
+    const self = new Float64Array(t.parent.length), e = event.decoded;
     let samples = 0;
-    for (let i = 0; i < e.node.length; i++) {
-      if (thread >= 0 && e.thread[i] !== thread || span && (e.slice[i] < span[0] || e.slice[i] > span[1])) continue;
+    passing(e, filtered, i => {
       self[t.map ? t.map[e.node[i]] : e.node[i]] += e.weight[i];
       samples += e.samples[i];
-    }
+    });
     return {self, total: sums(t, self), samples};
+  }
+  function passing(e, filtered, take) {
+    const span = filtered && range(), thread = filtered ? state.h : -1;
+    for (let i = 0; i < e.node.length; i++)
+      if ((thread < 0 || e.thread[i] === thread) && (!span || e.slice[i] >= span[0] && e.slice[i] <= span[1])) take(i);
   }
   function baseEvent() {
     return base && (base.events.find(e => e.name === now.events[state.e].name) || base.events[0]);
@@ -576,7 +582,7 @@
       for (let i = 1; i < t.parent.length; i++) {
         if (!side.total[i] || functions[t.fn[i]].kind === PROCESS) continue;
         let r = rows.get(t.fn[i]);
-        if (!r) rows.set(t.fn[i], r = {fn: t.fn[i], f: functions[t.fn[i]], self: 0, total: 0, baseSelf: 0, baseTotal: 0, look: t.look[i]});
+        if (!r) rows.set(t.fn[i], r = {fn: t.fn[i], f: functions[t.fn[i]], self: 0, total: 0, baseSelf: 0, baseTotal: 0, handler: 0, look: t.look[i]});
         r.look = joined(r.look, t.look[i]);
         r[self] += side.self[i];
         if (outer[i]) r[total] += side.total[i];
@@ -584,6 +590,12 @@
     };
     add(w.now, 'self', 'total');
     if (w.base) add(w.base, 'baseSelf', 'baseTotal');
+    const inside = new Uint8Array(t.parent.length); // an own function, or what it calls
+    for (let i = 1; i < inside.length; i++) {
+      const own = isManaged(functions[t.fn[i]].kind), outside = !inside[t.parent[i]];
+      inside[i] = !outside || own ? 1 : 0;
+      if (own && outside && w.now.total[i]) rows.get(t.fn[i]).handler += w.now.total[i];
+    }
     const all = w.now.total[0] || 1, baseAll = w.base && w.base.total[0] || 1;
     return w.rows = Array.from(rows.values(), r => Object.assign(r, {change: r.self / all - r.baseSelf / baseAll}));
   }
@@ -598,6 +610,8 @@
       {id: 'total', name: 'Total', value: r => r.total, show: r => percent(r.total, all)},
       {id: 'totalAmount', name: '', wide: true, value: r => r.total, show: r => amount(r.total, unit)},
     ];
+    if (functions.some(f => isManaged(f.kind)))
+      c.push({id: 'handler', name: 'As handler', wide: true, value: r => r.handler, show: r => r.handler ? percent(r.handler, all) : ''});
     if (w.base) {
       c.push({id: 'was', name: 'Self was', value: r => r.baseSelf, show: r => percent(r.baseSelf, baseAll)},
              {id: 'change', name: 'Change', value: r => Math.abs(r.change), show: r => (r.change > 0 ? '+' : '') + (100 * r.change).toFixed(2) + ' %',
@@ -668,6 +682,15 @@
     const to = $('L' + (state.l || hottest));
     if (to) to.scrollIntoView({block: 'center'});
   }
+  // For each node where stacks end, and each tier in which their innermost managed frame ran: take(node, tier, weight).
+  function eachTier(t, take) {
+    const e = now.events[state.e].decoded, n = t.parent.length, sum = new Map();
+    passing(e, true, i => {
+      const key = (t.map ? t.map[e.node[i]] : e.node[i]) + n * e.tier[i];
+      sum.set(key, (sum.get(key) || 0) + e.weight[i]);
+    });
+    for (const [key, weight] of sum) if (key % n) take(key % n, Math.floor(key / n), weight);
+  }
   // What LuaJIT compiled: a stack counts for its innermost Lua function, and by the tier of its innermost managed frame.
   function compiledRows(w) {
     const t = w.tree, rows = new Map();
@@ -676,25 +699,62 @@
       return rows.get(fn);
     };
     now.luajit.functions.forEach(x => { row(x.f).why = x.why; });
-    for (let i = 1; i < t.parent.length; i++) {
-      if (!w.now.self[i]) continue;
-      let first = i;
-      while (first && functions[t.fn[first]].kind !== LUA && functions[t.fn[first]].kind !== RUNTIME) first = t.parent[first];
-      let own = first;
-      while (own && !(functions[t.fn[own]].kind === LUA && functions[t.fn[own]].file)) own = t.parent[own]; // builtins have no file
-      if (own) row(t.fn[own])[(t.look[first] & 7) === TRACE ? 'compiled' : 'interpreted'] += w.now.self[i];
-    }
+    eachTier(t, (i, tier, weight) => {
+      let own = i;
+      while (own && !(functions[t.fn[own]].kind === LUA && functions[t.fn[own]].file) && functions[t.fn[own]].kind !== JS) own = t.parent[own]; // builtins have no file
+      if (own && functions[t.fn[own]].kind === LUA) row(t.fn[own])[tier === TRACE ? 'compiled' : 'interpreted'] += weight;
+    });
     return Array.from(rows.values());
   }
-  function showLuaJIT(view, w, marks) {
-    const all = w.now.total[0], rows = compiledRows(w).filter(r => !marks || marks[r.fn]);
-    rows.sort((a, b) => b.interpreted - a.interpreted || b.compiled - a.compiled || a.fn - b.fn);
-    const head = make('tr', {}, ...['Interpreted', 'Compiled', 'Function', 'Why'].map((n, i) => make('th', {class: i < 2 ? 'n' : ''}, make('button', {disabled: ''}, n))));
-    const body = rows.slice(0, TABLE).map(r => make('tr', {}, make('td', {class: 'n'}, percent(r.interpreted, all)), make('td', {class: 'n'}, percent(r.compiled, all)),
-      make('td', {class: 'c-name'}, make('button', {onclick: () => change({v: 'callers', f: r.fn})}, functions[r.fn].name + (place(functions[r.fn]) && ` (${place(functions[r.fn])})`))),
+  // The same for JavaScript: a stack counts for its innermost function, unless another language is further in.
+  function tierRows(w) {
+    const t = w.tree, rows = new Map(), isJS = f => f.kind === JS || f.kind === RUNTIME && f.file;
+    const row = fn => {
+      if (!rows.has(fn)) rows.set(fn, {fn, tiers: [0, 0, 0, 0, 0, 0], why: []});
+      return rows.get(fn);
+    };
+    now.v8.functions.forEach(x => { row(x.f).why = x.why; });
+    eachTier(t, (i, tier, weight) => {
+      let own = i;
+      while (own && !isJS(functions[t.fn[own]]) && functions[t.fn[own]].kind !== LUA && functions[t.fn[own]].kind !== WASM) own = t.parent[own];
+      if (own && isJS(functions[t.fn[own]])) row(t.fn[own]).tiers[tier] += weight;
+    });
+    return Array.from(rows.values());
+  }
+  const slow = r => r.tiers[0] + r.tiers[1] + r.tiers[2], fast = r => r.tiers[4] + r.tiers[5];
+  const heads = (names, numbers) => make('thead', {}, make('tr', {}, ...names.map((n, i) => make('th', {class: i < numbers ? 'n' : ''}, make('button', {disabled: ''}, n)))));
+  const functionCell = fn => make('td', {class: 'c-name'}, make('button', {onclick: () => change({v: 'callers', f: fn})}, functions[fn].name + (place(functions[fn]) && ` (${place(functions[fn])})`)));
+  const number = text => make('td', {class: 'n'}, text);
+  // A table of functions with what share of the time they ran in which way, and why. columns: [name, weight(row)]
+  function compilerTable(id, columns, rows, all) {
+    const body = rows.slice(0, TABLE).map(r => make('tr', {}, ...columns.map(c => number(percent(c[1](r), all))), functionCell(r.fn),
       make('td', {class: 'why'}, ...r.why.map(line => make('div', {}, line)))));
-    view.replaceChildren(make('div', {class: 'between', id: 'vms'}, ...now.luajit.vms.map(line => make('div', {}, line))),
-                         make('div', {class: 'table'}, make('table', {id: 'luajit'}, make('thead', {}, head), make('tbody', {}, ...body))));
+    return make('div', {class: 'table'}, make('table', {id}, heads([...columns.map(c => c[0]), 'Function', 'Why'], columns.length), make('tbody', {}, ...body)));
+  }
+  const vmLines = (id, vm) => make('div', {class: 'between', id}, ...vm.vms.map(line => make('div', {}, line)));
+  function showV8(view, w, marks) {
+    const rows = tierRows(w).filter(r => !marks || marks[r.fn]).sort((a, b) => slow(b) - slow(a) || fast(b) - fast(a) || a.fn - b.fn);
+    const columns = [[1, 'Interpreted'], [2, 'Baseline'], [4, 'Maglev'], [5, 'TurboFan']].map(([tier, name]) => [name, r => r.tiers[tier]]);
+    view.replaceChildren(vmLines('v8vms', now.v8), compilerTable('v8', columns, rows, w.now.total[0]));
+  }
+  const ENDS = {loop: () => 'its own loop', tailrec: () => 'itself, by a tail call', uprec: () => 'itself, by recursion', downrec: () => 'itself, by returning',
+                root: t => 'trace ' + t.link, interpreter: () => 'the interpreter (given up)', return: () => 'the interpreter, by returning',
+                stitch: t => t.calls ? `a call of ${t.calls}, which cannot be compiled` : 'a call that cannot be compiled'};
+  // LuaJIT's traces. Stacks do not tell traces apart, so the shares are those of the whole recording.
+  function traceTable(marks) {
+    const several = new Set(now.luajit.traces.map(t => t.pid)).size > 1;
+    const of = name => functions.findIndex(f => f.kind === LUA && f.name === name);
+    const rows = now.luajit.traces.map(t => ({t, fn: of(t.start.function)})).filter(r => !marks || marks[r.fn]);
+    const body = rows.slice(0, TABLE).map(({t, fn}) => make('tr', {}, number(t.share.toFixed(2) + ' %'), number(String(t.trace)),
+      make('td', {}, t.parent ? `${t.parent} exit ${t.exit}` : ''), fn < 0 ? make('td', {class: 'c-name'}, t.start.function || '(unknown function)') : functionCell(fn),
+      number(t.start.line ? String(t.start.line) : '?'),
+      make('td', {class: 'why'}, (ENDS[t.ends] || (() => 'unknown'))(t) + (t.gone ? ' (thrown away meanwhile)' : '') + (several ? ` [${t.pid}]` : ''))));
+    return make('div', {class: 'table'}, make('table', {id: 'traces'}, heads(['Share', 'Trace', 'From', 'Starts in', 'Line', 'Goes on to'], 2), make('tbody', {}, ...body)));
+  }
+  function showLuaJIT(view, w, marks) {
+    const rows = compiledRows(w).filter(r => !marks || marks[r.fn]).sort((a, b) => b.interpreted - a.interpreted || b.compiled - a.compiled || a.fn - b.fn);
+    view.replaceChildren(vmLines('vms', now.luajit), compilerTable('luajit', [['Interpreted', r => r.interpreted], ['Compiled', r => r.compiled]], rows, w.now.total[0]),
+                         make('div', {class: 'between', id: 'traced'}, 'Traces, by their share of the time of LuaJIT in the whole recording'), traceTable(marks));
   }
   function sourceOf(fn) {
     return fn < 0 || !functions[fn].file ? -1 : now.sources.findIndex(s => s.name === functions[fn].file);
@@ -843,7 +903,7 @@
     return make('span', {}, mark, name);
   }
   function help() {
-    const rows = [['1 2 3 4 5', 'flame graph, icicle, table, callers and callees, source'], ...(now.luajit ? [['6', 'what LuaJIT compiled, and why not the rest']] : []), ['/', 'search; Esc ends it'], ['arrows, Enter', 'in a graph: move, zoom'], ['o', 'only my code'],
+    const rows = [['1 2 3 4 5', 'flame graph, icicle, table, callers and callees, source'], ...['luajit', 'v8'].filter(v => VIEWS[v]).map(v => [String(Object.keys(VIEWS).indexOf(v) + 1), `what ${VIEWS[v]} compiled, and why not the rest`]), ['/', 'search; Esc ends it'], ['arrows, Enter', 'in a graph: move, zoom'], ['o', 'only my code'],
                   ['Backspace', 'the view before'], ['Home', 'everything again'], ['?', 'this list']];
     return make('dialog', {id: 'keys'}, make('table', {}, ...rows.map(r => make('tr', {}, make('td', {}, make('kbd', {}, r[0])), make('td', {}, r[1])))),
       make('p', {}, 'The address of this page names the view: a link to it opens the same view again.'), make('form', {method: 'dialog'}, make('button', {}, 'Close')));
@@ -880,6 +940,7 @@
     else if (state.v === 'callers') showCallers(view, w, marks);
     else if (state.v === 'source') showSource(view);
     else if (state.v === 'luajit') showLuaJIT(view, w, marks);
+    else if (state.v === 'v8') showV8(view, w, marks);
     else showGraph(view, w, marks);
   }
   function key(e) {

@@ -22,6 +22,7 @@ struct pile {
     const char *comm;
     uint32_t node; /* of the profile */
     uint32_t leaf; /* of the page's tree */
+    uint8_t tier;  /* of the innermost managed frame */
     uint64_t weight;
 };
 
@@ -158,7 +159,7 @@ static void put_rows(struct maker *m)
         html_number(&to->rows, r->slice - slice);
         html_number(&to->rows, r->thread);
         html_number(&to->rows, m->piles.at[r->pile].leaf);
-        html_number(&to->rows, r->samples);
+        html_number(&to->rows, (uint64_t)r->samples << 3 | m->piles.at[r->pile].tier);
         html_number(&to->rows, r->weight == to->each * r->samples ? 0 : r->weight + 1);
         slice = r->slice;
         to->samples += r->samples;
@@ -206,6 +207,8 @@ static void add_pile(struct maker *m, struct pile *pile)
     m->failed |= !export_path(p, pile->node, &m->path);
     vec_foreach (n, &m->path) {
         const struct profile_location *l = &p->locations.at[p->nodes.at[*n].location];
+        if (profile_is_managed(l->kind))
+            pile->tier = l->tier < TIERS ? l->tier : 0;
         for (uint32_t i = l->nr_lines; i-- > 0;) {
             const struct profile_line *line = &p->lines.at[l->first_line + i];
             at = step(m, pile, at, line->function, l, line->inlined);
@@ -246,6 +249,12 @@ static void put_nodes(struct maker *m)
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
+/* Functions of a VM's libraries are in no file: names.c of the runtimes calls it so. */
+static bool is_builtin(const struct profile_function *f)
+{
+    return !f->file || strncmp(f->file, "[builtin", 8) == 0;
+}
+
 static enum html_class class_of(const struct profile_function *f)
 {
     static const uint8_t classes[] = {
@@ -263,9 +272,9 @@ static enum html_class class_of(const struct profile_function *f)
     };
     if (!f->symbol)
         return HTML_UNKNOWN;
-    /* Functions of a VM's libraries have no file; Node's own modules have names that tell. */
-    if ((f->kind == FRAME_LUA && !f->file) ||
-        (f->kind == FRAME_JS && f->file && strncmp(f->file, "node:", 5) == 0))
+    /* Node's own modules have names that tell. */
+    if ((f->kind == FRAME_LUA && is_builtin(f)) ||
+        (f->kind == FRAME_JS && f->file && (is_builtin(f) || strncmp(f->file, "node:", 5) == 0)))
         return HTML_RUNTIME;
     return f->kind < sizeof(classes) ? classes[f->kind] : HTML_NATIVE;
 }
@@ -281,7 +290,8 @@ static void put_functions(struct maker *m)
     vec_foreach (f, &m->e->profile->functions) {
         html_number(t, number_of(m, f->name));
         html_number(t, number_of(m, f->module));
-        html_number(t, f->file ? number_of(m, f->file) + 1 : 0);
+        const char *file = f->kind == FRAME_LUA && is_builtin(f) ? NULL : f->file;
+        html_number(t, file ? number_of(m, file) + 1 : 0);
         html_number(t, f->line);
         html_number(t, class_of(f));
     }

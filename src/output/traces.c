@@ -309,10 +309,15 @@ int traces_read(struct replay *r, struct traces **ret, struct error *err)
 {
     if (traces_create(r, &(struct traces_options){0}, ret, err) < 0)
         return -1;
-    if (traces_read_facts(*ret, err) == 0)
+    if (traces_read_facts(*ret, err) == 0 && traces_js_read_facts(*ret, err) == 0)
         return 0;
     traces_free(*ret);
     return -1;
+}
+
+bool traces_is_empty(const struct traces *t)
+{
+    return !t->sum.weight && !t->sum.js_weight;
 }
 
 int traces_finish(struct traces *t, struct error *err)
@@ -320,10 +325,6 @@ int traces_finish(struct traces *t, struct error *err)
     if (t->failed)
         return error_no_memory(err);
     choose_event(t);
-    if (!t->sum.weight && !t->sum.js_weight)
-        return error_set(err, ERROR_NOT_FOUND,
-                         "no sample ran LuaJIT, or JavaScript in V8: there is no compiler to tell "
-                         "about");
     if (!merge_functions(t))
         return error_no_memory(err);
     if (traces_js_merge(t, err) < 0)

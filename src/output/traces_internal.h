@@ -213,6 +213,9 @@ bool traces_js_add(struct traces_sum *to, const struct traces_sum *from);
 int traces_js_merge(struct traces *t, struct error *err);
 int traces_js_read_facts(struct traces *t, struct error *err);
 void traces_js_free(struct traces *t);
+/* Append what is known about a function: lines that begin with `margin`. */
+void traces_js_put_reasons(const struct traces *t, uint32_t function, const char *margin,
+                           struct text *out);
 void traces_js_put_text(const struct traces *t, struct text *out);
 /* Append the key "v8", if a sample ran JavaScript. */
 void traces_js_put_json(const struct traces *t, struct json *j);
@@ -224,8 +227,8 @@ void traces_put_place(const struct traces *t, const struct traced_place *at, uin
                       struct text *out);
 /* Append "node 1234". */
 void traces_put_process(const struct traces *t, uint32_t pid, struct text *out);
-/* Append the line that says that the recording has no facts of a VM. */
-void traces_put_no_facts(struct text *out);
+/* Append the line that says that the recording has no facts of a VM, with the margin. */
+void traces_put_no_facts(const char *margin, struct text *out);
 /* Append how many functions with reasons are below the limit and not printed, if any is. */
 void traces_put_left_out(const struct traces *t, size_t nr, struct text *out);
 /* Append an object with the function and the line. */

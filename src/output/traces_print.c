@@ -180,8 +180,10 @@ void traces_put_reasons(const struct traces *t, const char *symbol, const char *
 {
     const char *key = intern_string(t->symbols, symbol);
     const void *function = key ? table_get(&t->same, (uintptr_t)key) : NULL;
-    if (function)
-        (void)put_reasons(t, (uint32_t)(uintptr_t)function, margin, out);
+    if (!function)
+        return;
+    (void)put_reasons(t, (uint32_t)(uintptr_t)function, margin, out);
+    traces_js_put_reasons(t, (uint32_t)(uintptr_t)function, margin, out);
 }
 
 /* ---- the head -------------------------------------------------------------------------------- */
@@ -246,11 +248,12 @@ static const char *const activity_texts[ACTIVITIES] = {
     [RUNTIME_IN_ASSEMBLER] = "assembling them",
 };
 
-void traces_put_no_facts(struct text *out)
+void traces_put_no_facts(const char *margin, struct text *out)
 {
-    text_string(out,
-                "# The recording does not tell why: it was not made by ljperf record, or by an "
-                "older one, or the process could not be read\n");
+    text_printf(out,
+                "%sThe recording does not tell why: it was not made by ljperf record, or by an "
+                "older one, or the process could not be read\n",
+                margin);
 }
 
 void traces_put_left_out(const struct traces *t, size_t nr, struct text *out)
@@ -281,7 +284,7 @@ static void put_head(const struct traces *t, struct text *out)
     text_string(out, any ? " (part of both)\n" : "\n");
     traces_put_vms(t, "# ", out);
     if (!t->vms.nr)
-        traces_put_no_facts(out);
+        traces_put_no_facts("# ", out);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -532,6 +535,14 @@ static void json_trace(struct json *j, const struct traces *t, const struct trac
     json_object_end(j);
 }
 
+void traces_put_json_traces(const struct traces *t, struct json *j)
+{
+    json_array(j);
+    vec_foreach (one, &t->traces)
+        json_trace(j, t, one);
+    json_array_end(j);
+}
+
 void traces_put_json(const struct traces *t, struct json *j)
 {
     json_object(j);
@@ -562,10 +573,7 @@ void traces_put_json(const struct traces *t, struct json *j)
         json_function(j, t, f);
     json_array_end(j);
     json_key(j, "traces");
-    json_array(j);
-    vec_foreach (one, &t->traces)
-        json_trace(j, t, one);
-    json_array_end(j);
+    traces_put_json_traces(t, j);
     json_key_uint(j, "nameless", t->nameless);
     traces_js_put_json(t, j);
     json_object_end(j);

@@ -78,7 +78,8 @@ static bool is_first(const struct js_facts *f, size_t i)
 
 /* Append a line for each way in which samples show that code was left: "3 samples: wrong map, at
  * line 7". Returns the number of lines. */
-static unsigned put_exits(const struct traces *t, const struct js_facts *f, struct text *out)
+static unsigned put_exits(const struct traces *t, const struct js_facts *f, const char *margin,
+                          struct text *out)
 {
     unsigned nr = 0;
     for (size_t i = 0; i < f->exits.nr; i++) {
@@ -88,7 +89,7 @@ static unsigned put_exits(const struct traces *t, const struct js_facts *f, stru
         if (!is_first(f, i))
             continue;
         uint64_t samples = put_places(t, f, i, &places);
-        text_printf(out, MARGIN "  %" PRIu64 " sample%s: %s", samples, samples == 1 ? "" : "s",
+        text_printf(out, "%s  %" PRIu64 " sample%s: %s", margin, samples, samples == 1 ? "" : "s",
                     e->kind == JS_EXIT_LAZY ? "a call returned to code that was deoptimized already"
                     : reason                ? reason
                                             : "the reason is not known");
@@ -103,10 +104,11 @@ static unsigned put_exits(const struct traces *t, const struct js_facts *f, stru
 
 /* Append "deoptimized at least 12 times (3 of Maglev's code, 9 of TurboFan's)", and below it what
  * samples show. Returns the number of lines. */
-static unsigned put_deoptimized(const struct traces *t, const struct js_facts *f, struct text *out)
+static unsigned put_deoptimized(const struct traces *t, const struct js_facts *f,
+                                const char *margin, struct text *out)
 {
     unsigned nr = sum_of(f->marked);
-    text_string(out, MARGIN);
+    text_string(out, margin);
     if (nr)
         text_printf(out, "deoptimized at least %u time%s", nr, nr == 1 ? "" : "s");
     else
@@ -117,21 +119,25 @@ static unsigned put_deoptimized(const struct traces *t, const struct js_facts *f
     else if (nr)
         text_string(out, f->marked[TIER_MAGLEV] ? " (Maglev's code)" : " (TurboFan's code)");
     text_string(out, f->exits.nr ? ":\n" : "; no sample shows why\n");
-    return 1 + put_exits(t, f, out);
+    return 1 + put_exits(t, f, margin, out);
 }
 
-static bool is_optimized(const struct traced_js *f, const struct js_facts *of)
+/* Whether it was, or may have been: without samples nobody knows whether they ran such code. */
+static bool is_optimized(const struct traces *t, const struct traced_js *f,
+                         const struct js_facts *of)
 {
-    return sum_of(of->codes) || of->exits.nr || f->weight[TIER_MAGLEV] || f->weight[TIER_TURBOFAN];
+    return !t->sum.samples || sum_of(of->codes) || of->exits.nr || f->weight[TIER_MAGLEV] ||
+           f->weight[TIER_TURBOFAN];
 }
 
 /* Append why a function is not optimized. Returns false if nothing is to be said. */
-static bool put_disabled(const struct traced_js *f, const struct js_facts *of, struct text *out)
+static bool put_disabled(const struct traces *t, const struct traced_js *f,
+                         const struct js_facts *of, struct text *out)
 {
     const char *reason = of->reason_told ? v8_disabled_text(of->reason) : NULL;
     if (reason)
         text_printf(out, "V8 has noted a reason not to optimize it: %s", reason);
-    else if (!is_optimized(f, of) && of->bytecode > V8_OPTIMIZED_BYTECODE_MAX)
+    else if (!is_optimized(t, f, of) && of->bytecode > V8_OPTIMIZED_BYTECODE_MAX)
         text_printf(out,
                     "not seen optimized: its bytecode has %" PRIu32
                     " bytes, and V8's default limit is %d (--max-optimized-bytecode-size)",
@@ -146,18 +152,19 @@ static bool put_disabled(const struct traced_js *f, const struct js_facts *of, s
 #define HOT 5.0
 
 /* Append what is known about a function. Returns the number of lines. */
-static unsigned put_reasons(const struct traces *t, const struct traced_js *f, struct text *out)
+static unsigned put_reasons(const struct traces *t, const struct traced_js *f, const char *margin,
+                            struct text *out)
 {
     const struct js_facts *of = facts_of(t, f->function);
     unsigned nr = 0;
     if (!of)
         return 0;
     const size_t before = out->size;
-    text_string(out, MARGIN);
-    if (put_disabled(f, of, out)) {
+    text_string(out, margin);
+    if (put_disabled(t, f, of, out)) {
         text_char(out, '\n');
         nr++;
-    } else if (!is_optimized(f, of) && share(t, all_of(f)) >= HOT) {
+    } else if (!is_optimized(t, f, of) && share(t, all_of(f)) >= HOT) {
         text_string(out, of->reason_told ? "not seen optimized: V8 has noted nothing against it\n"
                                          : "not seen optimized: this version does not tell why\n");
         nr++;
@@ -165,8 +172,17 @@ static unsigned put_reasons(const struct traces *t, const struct traced_js *f, s
         out->size = before;
     }
     if (sum_of(of->marked) || of->exits.nr)
-        nr += put_deoptimized(t, of, out);
+        nr += put_deoptimized(t, of, margin, out);
     return nr;
+}
+
+void traces_js_put_reasons(const struct traces *t, uint32_t function, const char *margin,
+                           struct text *out)
+{
+    struct traced_js one = {.function = function};
+    vec_foreach (f, &t->sum.js)
+        one = f->function == function ? *f : one;
+    (void)put_reasons(t, &one, margin, out);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -181,11 +197,30 @@ static void sum_tiers(const struct traces *t, uint64_t ret[JS_TIERS])
     }
 }
 
+void traces_put_v8(const struct traces *t, const char *margin, struct text *out)
+{
+    unsigned codes = 0, marked = 0;
+    bool told = false;
+    vec_foreach (f, &t->js_facts) {
+        codes += sum_of(f->codes);
+        marked += sum_of(f->marked);
+        told |= f->marks_told;
+    }
+    if (!t->has_js_facts)
+        traces_put_no_facts(margin, out);
+    if (!codes)
+        return;
+    text_printf(out, "%s%u piece%s of optimized code %s seen", margin, codes, codes == 1 ? "" : "s",
+                codes == 1 ? "was" : "were");
+    if (told)
+        text_printf(out, "; deoptimized: %u\n", marked);
+    else
+        text_string(out, "; this version of V8 does not tell what was deoptimized\n");
+}
+
 static void put_head(const struct traces *t, struct text *out)
 {
     uint64_t tiers[JS_TIERS];
-    unsigned codes = 0, marked = 0;
-    bool told = false;
     sum_tiers(t, tiers);
     text_printf(out,
                 "# V8 ran JavaScript in %.1f %% of the samples' time. Of that, %.1f %% was "
@@ -193,19 +228,7 @@ static void put_head(const struct traces *t, struct text *out)
                 t->sum.all ? 100.0 * (double)t->sum.js_weight / (double)t->sum.all : 0,
                 share(t, tiers[TIER_INTERP]), share(t, tiers[TIER_BASELINE]),
                 share(t, tiers[TIER_MAGLEV]), share(t, tiers[TIER_TURBOFAN]));
-    vec_foreach (f, &t->js_facts) {
-        codes += sum_of(f->codes);
-        marked += sum_of(f->marked);
-        told |= f->marks_told;
-    }
-    if (!t->has_js_facts)
-        traces_put_no_facts(out);
-    else if (codes)
-        text_printf(out, "# %u piece%s of optimized code %s seen%s", codes, codes == 1 ? "" : "s",
-                    codes == 1 ? "was" : "were",
-                    told ? "" : "; this version of V8 does not tell what was deoptimized\n");
-    if (codes && told)
-        text_printf(out, "; deoptimized: %u\n", marked);
+    traces_put_v8(t, "# ", out);
 }
 
 void traces_js_put_text(const struct traces *t, struct text *out)
@@ -223,7 +246,7 @@ void traces_js_put_text(const struct traces *t, struct text *out)
         if (!traces_put_function(t, f->function, out))
             text_string(out, "(unknown function)");
         text_char(out, '\n');
-        unsigned nr = put_reasons(t, f, out);
+        unsigned nr = put_reasons(t, f, MARGIN, out);
         if (share(t, all_of(f)) >= t->options.least)
             continue;
         left_out += nr != 0;
