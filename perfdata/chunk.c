@@ -60,17 +60,6 @@ static uint8_t *map_aligned(size_t size)
     return p + before;
 }
 
-/* A large page is cleared as a whole: that costs more than reading a small file. */
-static bool is_small(const struct perfdata *pd)
-{
-    uint64_t done, total; /* total is 0 if it is not known */
-    perfdata_progress(pd, &done, &total);
-    vec_foreach (s, &pd->streams)
-        if (s->inflate)
-            return false;
-    return total && total < HUGE_PAGE;
-}
-
 /* Get memory for a chunk, with the lock held. The first chunks, which usually are all of them, come
  * from a few large pages: the first touch of a small page costs 1 to 3 us, as much as reading a
  * sample. */
@@ -78,10 +67,10 @@ static struct chunk *chunk_map(struct perfdata *pd)
 {
     if (!pd->slab && !pd->slab_used) {
         pd->slab = map_aligned(SLAB_SIZE);
-        if (!pd->slab)
-            pd->slab_used = SLAB_SIZE;
-        else if (!is_small(pd))
+        if (pd->slab)
             madvise(pd->slab, SLAB_SIZE, MADV_HUGEPAGE); /* a hint: it may fail */
+        else
+            pd->slab_used = SLAB_SIZE;
     }
     if (pd->slab_used == SLAB_SIZE)
         return (struct chunk *)map_aligned(CHUNK_SIZE);

@@ -77,6 +77,7 @@ struct skim {
     size_t run;                    /* bytes to read at once while records follow each other */
     uint64_t advised_end, advised; /* end and size of the last range requested from the disk */
     unsigned cached;               /* reads since the page cache last missed */
+    bool unasked;                  /* the page cache cannot be asked */
     /* The choice between reading and the mapping: see judge(). */
     bool mapped;      /* use the mapping, without reading, up to `judged` */
     bool measured;    /* `cost` is good enough for a decision */
@@ -267,7 +268,7 @@ int inflate_next(struct stream *s, struct record *ret, struct error *err);
 void inflate_free(struct inflate *z);
 size_t inflate_left(const struct inflate *z); /* bytes that are not yet a whole record */
 
-/* skim.c. skim_start() takes over `fd`. */
+/* skim.c. skim_start() takes over `fd`; small files are not skimmed. */
 void skim_start(struct stream *s, int fd);
 void skim_stop(struct stream *s);
 /* perfdata_stack_used() for one stream. */

@@ -16,6 +16,7 @@
 enum {
     BLOCK_BYTES = 1 << 20,
     PIPE_HEADER = 16,
+    PIECES_BYTES = 64 << 10,
 };
 
 static const uint64_t BLOCK_NS = 500000000;
@@ -215,8 +216,34 @@ uint64_t recent_lost(const struct recent *r, uint64_t from)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Bytes on their way to a file: what is left of old blocks are many small pieces. */
+struct pieces {
+    int fd;
+    size_t size;
+    uint8_t bytes[PIECES_BYTES];
+};
+
+static int pieces_flush(struct pieces *p)
+{
+    const size_t size = p->size;
+    p->size = 0;
+    return file_write_all(p->fd, p->bytes, size);
+}
+
+static int pieces_put(struct pieces *p, const uint8_t *bytes, size_t size)
+{
+    if (size > sizeof(p->bytes) - p->size && pieces_flush(p) < 0)
+        return -1;
+    if (size > sizeof(p->bytes))
+        return file_write_all(p->fd, bytes, size);
+    memcpy(p->bytes + p->size, bytes, size);
+    p->size += size;
+    return 0;
+}
+
 /* Write a block's records but those of another time. Neighbours are written together. */
-static int write_block(const struct recent_block *b, uint64_t from, uint64_t until, int fd)
+static int write_block(const struct recent_block *b, uint64_t from, uint64_t until,
+                       struct pieces *to)
 {
     size_t begin = 0, end = 0;
     vec_foreach (e, &b->entries) {
@@ -225,19 +252,23 @@ static int write_block(const struct recent_block *b, uint64_t from, uint64_t unt
             end = e->at + size;
             continue;
         }
-        if (end > begin && file_write_all(fd, b->bytes.at + begin, end - begin) < 0)
+        if (end > begin && pieces_put(to, b->bytes.at + begin, end - begin) < 0)
             return -1;
         begin = end = e->at + size;
     }
-    return end > begin ? file_write_all(fd, b->bytes.at + begin, end - begin) : 0;
+    return end > begin ? pieces_put(to, b->bytes.at + begin, end - begin) : 0;
 }
 
 int recent_write(const struct recent *r, uint64_t from, uint64_t until, int fd, struct error *err)
 {
     static const uint64_t head[PIPE_HEADER / 8] = {PERFDATA_MAGIC, PIPE_HEADER};
-    int failed = file_write_all(fd, head, sizeof(head)) < 0 ||
-                 file_write_all(fd, r->kept.at, r->kept.nr) < 0;
+    struct pieces to;
+    to.fd = fd;
+    to.size = 0;
+    int failed = pieces_put(&to, (const uint8_t *)head, sizeof(head)) < 0 ||
+                 pieces_put(&to, r->kept.at, r->kept.nr) < 0;
     for (size_t i = 0; i < r->blocks.nr && !failed; i++)
-        failed = write_block(&r->blocks.at[i], from, until, fd);
+        failed = write_block(&r->blocks.at[i], from, until, &to);
+    failed = failed || pieces_flush(&to) < 0;
     return failed ? error_system(err, errno, "the recording cannot be written") : 0;
 }

@@ -24,12 +24,14 @@
 #include <unistd.h>
 
 enum {
-    AHEAD_MIN = 1 << 10,  /* for a record and what follows: enough for its head */
-    AHEAD_MAX = 12 << 10, /* a sample with more live bytes stays in the mapping */
-    AHEAD_DECAY = 64,     /* `ahead` shrinks by 1/AHEAD_DECAY of the excess */
-    HEAD_ROOM = 512,      /* not skimmed if fewer bytes were read: the head may be longer */
-    LONG_HEAD = 2 << 10,  /* registers and the longest callchain */
-    TAIL_MAX = 256,       /* dyn_size and the fields behind it */
+    SKIMMED_FILE = 8 << 20, /* bytes: the mapping of a smaller file costs next to nothing */
+    AHEAD_MIN = 1 << 10,    /* for a record and what follows: enough for its head */
+    AHEAD_MAX = 12 << 10,   /* a sample with more live bytes stays in the mapping */
+    SKIMMED_MIN = 4 << 10,  /* bytes: smaller samples are read whole */
+    AHEAD_DECAY = 64,       /* `ahead` shrinks by 1/AHEAD_DECAY of the excess */
+    HEAD_ROOM = 512,        /* not skimmed if fewer bytes were read: the head may be longer */
+    LONG_HEAD = 2 << 10,    /* registers and the longest callchain */
+    TAIL_MAX = 256,         /* dyn_size and the fields behind it */
     WINDOW_MAX = CHUNK_SIZE - CHUNK_HEAD - TAIL_MAX - 8,
     ASKED = 16,
     WILL_NEED_MIN = 256 << 10, /* bytes to request from a disk if single pages are missing */
@@ -51,6 +53,11 @@ enum {
 
 void skim_start(struct stream *s, int fd)
 {
+    if (s->map_size < SKIMMED_FILE) {
+        if (fd > STDIN_FILENO)
+            close(fd);
+        return;
+    }
     s->skim = (struct skim){
         .on = true, .fd = fd, .ahead = AHEAD_MIN, .run = AHEAD_MIN, .read_on = READ_ON_MIN};
 }
@@ -170,13 +177,15 @@ static void advise(struct skim *k, uint64_t offset)
 static ssize_t read_at(struct skim *k, void *to, size_t size, uint64_t offset)
 {
     struct iovec v = {to, size};
-    if (k->cached++ % ASKED == 0) {
+    if (!k->unasked && k->cached++ % ASKED == 0) {
         ssize_t n = preadv2(k->fd, &v, 1, (off_t)offset, RWF_NOWAIT);
         if (n == (ssize_t)size)
             return n;
         k->cached = 0;
-        if (n >= 0 || errno == EAGAIN) /* otherwise the file system has no RWF_NOWAIT */
+        if (n >= 0 || errno == EAGAIN)
             advise(k, offset);
+        else
+            k->unasked = true; /* the file system has no RWF_NOWAIT */
     }
     ssize_t n;
     for (size_t got = 0;; got += (size_t)n) {
@@ -318,7 +327,7 @@ int skim_next(struct stream *s, struct record *rec)
     bool full = atomic_load_explicit(&s->pd->live_chunks, memory_order_relaxed) > CHUNKS_MAX;
     if (full || rec->type == PERF_RECORD_FINISHED_ROUND) {
         rec->data = s->map + s->at; /* the data of a FINISHED_ROUND is never read or released */
-    } else if (size > have && rec->type == PERF_RECORD_SAMPLE) {
+    } else if (size > have && size > SKIMMED_MIN && rec->type == PERF_RECORD_SAMPLE) {
         if (have < s->skim.ahead)
             p = window_move(s, s->at, s->skim.ahead, 0) ? s->skim.bytes : NULL;
         if (!p || !try_sample(s, rec, p)) {

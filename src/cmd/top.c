@@ -61,7 +61,9 @@ struct top {
     unsigned threads;               /* 0: by the number of samples */
     /* While it runs. */
     struct record_beside *recorder;
-    int file; /* the recording that is shown; -1: none */
+    /* The recording that is read, and the one before it, which may still be in use. They take
+     * turns, so that their memory need not be got anew. -1: none. */
+    int file, spare_file;
     char path[32];
     bool paused;
     /* Times are ns of CLOCK_MONOTONIC, which is the recording's clock, too. */
@@ -219,11 +221,25 @@ static double cost(const struct top *t)
 
 /* ---- newer data ------------------------------------------------------------------------------ */
 
-static void close_file(struct top *t)
+static void close_files(struct top *t)
 {
     if (t->file >= 0)
         close(t->file);
-    t->file = -1;
+    if (t->spare_file >= 0)
+        close(t->spare_file);
+    t->file = t->spare_file = -1;
+}
+
+/* Write the samples from time `from` on, up to the newest that is shown, over what is in the file.
+ */
+static int write_over(struct top *t, uint64_t from, int fd, struct error *err)
+{
+    if (lseek(fd, 0, SEEK_SET) < 0 || record_beside_write(t->recorder, from, t->shown, fd, err) < 0)
+        return -1;
+    const off_t size = lseek(fd, 0, SEEK_CUR);
+    return size < 0 || ftruncate(fd, size) < 0
+               ? error_system(err, errno, "a file in memory cannot be written")
+               : 0;
 }
 
 static void forget_parts(struct top *t)
@@ -234,32 +250,38 @@ static void forget_parts(struct top *t)
     t->settled = 0;
 }
 
-/* Write the samples from time `from` on, up to the newest that is shown, and make them the
- * recording that is read. */
+/* Make the samples from time `from` on, up to the newest that is shown, the recording that is read.
+ */
 static int take_recording(struct top *t, uint64_t from, struct error *err)
 {
     struct replay_options *o = &t->browsing.common.replay;
     struct stat st;
-    int fd = memfd_create("ljperf-top", MFD_CLOEXEC);
-    if (fd < 0)
+    if (t->spare_file < 0)
+        t->spare_file = memfd_create("ljperf-top", MFD_CLOEXEC);
+    if (t->spare_file < 0)
         return error_system(err, errno, "a file in memory cannot be created");
-    if (record_beside_write(t->recorder, from, t->shown, fd, err) < 0 || fstat(fd, &st) < 0) {
-        close(fd);
-        return -1;
-    }
     browsing_forget_code(&t->browsing);
-    close_file(t);
-    t->file = fd;
-    snprintf(t->path, sizeof(t->path), "/proc/self/fd/%d", fd);
+    if (write_over(t, from, t->spare_file, err) < 0)
+        return -1;
+    const int before = t->file;
+    t->file = t->spare_file;
+    t->spare_file = before;
+    snprintf(t->path, sizeof(t->path), "/proc/self/fd/%d", t->file);
     o->input = t->path;
-    o->threads = t->threads ? t->threads : st.st_size < FEW_BYTES ? 1 : 0;
+    o->threads = t->threads ? t->threads : fstat(t->file, &st) == 0 && st.st_size < FEW_BYTES;
     return 0;
 }
 
-/* Make all that is shown the recording that is read. */
+/* Make all that is shown the recording that is read. What is shown was read from the file before,
+ * which therefore is not written over. */
 static int take_all(struct top *t, struct error *err)
 {
-    return take_recording(t, t->from, err);
+    if (take_recording(t, t->from, err) < 0)
+        return -1;
+    if (t->spare_file >= 0)
+        close(t->spare_file);
+    t->spare_file = -1;
+    return 0;
 }
 
 /* ---- what is shown --------------------------------------------------------------------------- */
@@ -611,7 +633,7 @@ static int run(struct top *t, struct error *err)
         failed = show(t, err);
     browsing_end(&t->browsing);
     forget_parts(t);
-    close_file(t);
+    close_files(t);
     replay_means_free(o->means);
     record_beside_free(t->recorder);
     text_free(&messages);
@@ -628,7 +650,8 @@ int cmd_top(int argc, char **argv)
                                .graph_percent = 0.5},
                     .delay = 1,
                     .window = 10,
-                    .file = -1};
+                    .file = -1,
+                    .spare_file = -1};
     struct error err = {0};
     struct common *c = &t.browsing.common;
     common_init(c);

@@ -40,6 +40,10 @@ static const uint64_t REWRITE_MARKS_NS = UINT64_C(5000000000),
  * program that maps and protects memory all the time, and samples wait behind the read. */
 static const uint64_t PASS_NS = 10000000, LAST_PASS_NS = 1000000000;
 
+/* A pass does not read again what was read within this time before it: walks have just read the
+ * objects that are in use. */
+static const uint64_t FRESH_NS = 5000000;
+
 struct object {
     uint64_t address;
     uint8_t *bytes;
@@ -732,10 +736,10 @@ int object_log_pass(struct object_log *p, size_t budget, struct error *err)
     p->pass++;
     mem_writer_looks(&p->out, p->out.pid);
     make_room(p);
-    const uint64_t since = now(p);
+    const uint64_t begin = now(p);
     const struct pass pass = {
-        .since = since,
-        .until = since + (budget == SIZE_MAX ? LAST_PASS_NS : PASS_NS),
+        .since = begin - (budget == SIZE_MAX ? 0 : FRESH_NS),
+        .until = begin + (budget == SIZE_MAX ? LAST_PASS_NS : PASS_NS),
         .spare = spare,
         .for_later = budget != SIZE_MAX,
     };

@@ -27,6 +27,7 @@
 
 enum {
     REREAD_EVERY_NS = 10 * WATCH_MS,      /* ns between two readings of known objects */
+    REREAD_SELDOM_NS = 40 * WATCH_MS,     /* the same where samples are few (wakes_early) */
     REREAD_OBJECTS_MAX = 512,             /* objects of one process that are read again in a pass */
     NEW_PROCESS_NS = 200 * WATCH_MS,      /* ns for which a process counts as new */
     LOOK_FOR_EXITED_NS = 1000 * WATCH_MS, /* ns between two searches for ended processes */
@@ -610,7 +611,7 @@ static int look_again(void *context, struct error *err)
         (end_those_gone(watch, err) < 0 || forget_tasks_gone(watch, err) < 0))
         return -1;
     bool expects_vm = now - watch->last_new < NEW_PROCESS_NS,
-         pass = now - watch->last_pass >= REREAD_EVERY_NS;
+         pass = now - watch->last_pass >= (watch->wakes_early ? REREAD_SELDOM_NS : REREAD_EVERY_NS);
     bool searching = false;
     vec_foreach (slot, &watch->targets) {
         struct lua_watch *t = slot->value;

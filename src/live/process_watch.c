@@ -386,8 +386,8 @@ static int tick(void *context, struct capture *c, struct error *err)
     if (revive(watch, true, err) < 0)
         return -1;
     watch->hooks.interval_ms = atomic_load(&watch->hints->interval);
-    watch->hooks.rest_ms =
-        watch->hooks.interval_ms < READ_RINGS_MS ? watch->hooks.interval_ms : READ_RINGS_MS;
+    watch->hooks.rest_ms = watch->hooks.interval_ms < READ_RINGS_REST_MS ? watch->hooks.interval_ms
+                                                                         : READ_RINGS_REST_MS;
     return reader_kick(watch->reader, err) < 0 ? -1 : write_pieces(watch, err);
 }
 

@@ -26,6 +26,7 @@ enum {
     READ_RINGS_SEARCHING_MS = 1, /* ms between readings of the rings while VMs are expected */
     READ_RINGS_MS = 10,          /* ms between readings of the rings later */
     READ_RINGS_IDLE_MS = 100,    /* ms, at most, where every record wakes the recorder */
+    READ_RINGS_REST_MS = 30,     /* ms, at least, there: three samples at 99 Hz cost one wake-up */
 };
 
 /* What the recorder lets the reader do (reader_call). */
