@@ -54,7 +54,7 @@ struct top {
     struct browsing browsing; /* first: it is the browser's context */
     /* Options. */
     struct report_options report;
-    const char *pids, *tids, *user, *cpus, *events, *frequency, *count;
+    const char *pids, *tids, *user, *cgroup, *cpus, *events, *frequency, *count;
     bool all_cpus, all_user, all_kernel, stdio;
     double delay, window, duration; /* s; duration 0: until the user ends it */
     unsigned entries;               /* rows of text; 0: as many as there is room for */
@@ -121,6 +121,8 @@ static const struct option_row rows[] = {
     {ROW_STRING('p', "pid", "LIST", struct top, pids, "Record these processes.")},
     {ROW_STRING('t', "tid", "LIST", struct top, tids, "Record these threads.")},
     {ROW_STRING('u', "uid", "USER", struct top, user, "Record the processes of this user.")},
+    {ROW_STRING('G', "cgroup", "NAME", struct top, cgroup,
+                "Record what runs in this control group and in those below it.")},
     {ROW_STRING('C', "cpu", "LIST", struct top, cpus, "Record these cpus (as 0,2-5).")},
     {ROW_STRING('e', "event", "LIST", struct top, events,
                 "Record these events (cycles, or "
@@ -170,11 +172,12 @@ static const struct option_row reading_rows[] = {
 const struct option_set top_command_line = {
     .name = "ljperf top",
     .usage = "[options]\n"
-             "-p PID [options]",
+             "-p PID | -G CGROUP [options]",
     .about =
-        "Shows which functions run now, of the machine, a process or a user, with whole mixed\n"
-        "stacks. On a terminal it is a browser (press h for help): p pauses it, and w writes a\n"
-        "recording of what it shows. Elsewhere it prints text.\n",
+        "Shows which functions run now, of the machine, a process, a user or a control group, "
+        "with\n"
+        "whole mixed stacks. On a terminal it is a browser (press h for help): p pauses it, and w\n"
+        "writes a recording of what it shows. Elsewhere it prints text.\n",
     .sections = {{.rows = rows}, {.title = "To read samples", .rows = reading_rows}},
 };
 
@@ -182,10 +185,11 @@ const struct option_set top_command_line = {
 
 static void make_words(const struct top *t, struct words *ret)
 {
-    bool named = t->pids || t->tids || t->user || t->cpus;
+    bool named = t->pids || t->tids || t->user || t->cgroup || t->cpus;
     words_option(ret, "-p", t->pids);
     words_option(ret, "-t", t->tids);
     words_option(ret, "-u", t->user);
+    words_option(ret, "-G", t->cgroup);
     words_option(ret, "-C", t->cpus);
     words_option(ret, "-e", t->events);
     words_option(ret, "-c", t->count);

@@ -2,6 +2,7 @@
 /* Open events, with perf's fallbacks, and explain failures. */
 #include "record/events.h"
 #include "perfdata/vmevent_layout.h"
+#include "record/cgroup.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -381,6 +383,32 @@ static char *event_name(const struct event_spec *spec, const struct perf_event_a
     return strdup(spec->name);
 }
 
+/* Open an event of a control group on each cpu. Returns 0 or an errno. */
+static int open_in_cgroup(const struct events *e, struct perf_evsel *evsel)
+{
+    const unsigned long flags = PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC;
+    struct perf_cpu_map *cpus = perf_evsel__cpus(evsel);
+    fd_vec fds = {0};
+    int why = 0;
+    for (int i = 0; i < perf_cpu_map__nr(cpus) && !why; i++) {
+        int fd = (int)syscall(SYS_perf_event_open, perf_evsel__attr(evsel), e->cgroup,
+                              perf_cpu_map__cpu(cpus, i).cpu, -1, flags);
+        why = fd < 0 ? errno : vec_push(&fds, fd) ? 0 : ENOMEM;
+    }
+    vec_foreach (fd, &fds)
+        if (why)
+            close(*fd);
+    vec_free(&fds);
+    return why;
+}
+
+/* The same for all events. */
+static int open_on_cpus(const struct events *e, struct perf_evsel *evsel, bool own)
+{
+    return own ? open_in_cgroup(e, evsel)
+               : -perf_evsel__open(evsel, perf_evsel__cpus(evsel), perf_evsel__threads(evsel));
+}
+
 static int event_open(const struct record_options *o, struct events *e, struct perf_evsel *evsel,
                       struct event_spec *spec, struct open_event *ev, struct error *err)
 {
@@ -389,8 +417,8 @@ static int event_open(const struct record_options *o, struct events *e, struct p
     int why, r = list_event_fds(&before, err);
     if (r < 0)
         return -1;
-    while ((why = -perf_evsel__open(evsel, perf_evsel__cpus(evsel), perf_evsel__threads(evsel))) &&
-           event_fall_back(o, e, spec, a, why, err))
+    ev->own = spec && e->cgroup >= 0;
+    while ((why = open_on_cpus(e, evsel, ev->own)) && event_fall_back(o, e, spec, a, why, err))
         ;
     ev->pub.attr = *a;
     ev->pub.name = event_name(spec, a);
@@ -482,17 +510,23 @@ static int events_open_all(const struct record_options *o, const struct event_ta
         t->tids ? perf_thread_map__new_array((int)t->nr_tids, (pid_t *)t->tids)
                 : perf_thread_map__new_dummy();
     int r = 0;
+    e->cgroup = o->cgroup ? cgroup_open(o->cgroup, err) : -1;
+    if (o->cgroup && e->cgroup < 0)
+        r = -1;
     e->list = perf_evlist__new();
     e->at = calloc(o->events.nr + 1, sizeof(*e->at));
-    if (!cpus)
+    if (!r && !cpus)
         r = error_set(err, ERROR_FORMAT, "-C %s: this is not a list of cpus",
                       o->cpus ? o->cpus : "");
-    else if (!tasks || !e->list || !e->at)
+    else if (!r && (!tasks || !e->list || !e->at))
         r = error_no_memory(err);
     if (!r)
         r = events_describe(o, t, e, err);
     if (!r)
         r = events_open_each(o, e, cpus, tasks, err);
+    if (e->cgroup >= 0)
+        close(e->cgroup); /* the events hold the group */
+    e->cgroup = -1;
     perf_cpu_map__put(cpus); /* the list holds its own references */
     perf_thread_map__put(tasks);
     return r;
@@ -591,10 +625,10 @@ static int events_map(struct events *e, struct error *err)
 
 void events_enable(struct events *e, bool on)
 {
-    if (on)
-        perf_evlist__enable(e->list);
-    else
-        perf_evlist__disable(e->list);
+    const unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+    for (size_t i = 0; i < e->nr; i++)
+        for (size_t k = 0; k < e->at[i].nr_fds; k++)
+            ioctl(e->at[i].fds[k], request, 0);
 }
 
 int events_open(const struct record_options *o, const struct event_targets *targets,
@@ -639,6 +673,8 @@ void events_close(struct events *e)
     for (size_t i = 0; e->at && i < e->nr; i++) {
         free((char *)e->at[i].pub.name);
         free((uint64_t *)e->at[i].pub.ids);
+        for (size_t k = 0; e->at[i].own && k < e->at[i].nr_fds; k++)
+            close(e->at[i].fds[k]);
         free(e->at[i].fds);
     }
     for (size_t i = 0; e->ring && i < e->nr_cpus; i++)

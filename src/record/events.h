@@ -31,6 +31,7 @@ struct open_event {
     int *fds;                  /* [nr_cpus * nr_tasks], ordered by cpu */
     size_t nr_fds;
     bool samples; /* false: the event only tracks tasks and maps */
+    bool own;     /* opened here and not by libperf, which cannot name a control group */
 };
 
 struct id_event {
@@ -57,6 +58,7 @@ struct events {
     bool build_ids;       /* MMAP2 records carry build ids */
     bool others;          /* some of the tasks belong to another user */
     bool tracking;        /* a dummy event tracks tasks; it is enabled from the start */
+    int cgroup;           /* descriptor of the control group that is sampled; -1: all tasks */
 };
 
 /* The tasks that the events watch. */
@@ -67,7 +69,7 @@ struct event_targets {
     bool on_exec; /* tids[0] is waiting to execute the command: count from its exec on */
 };
 
-/* Enable or disable all events (through libperf). */
+/* Enable or disable all events. */
 void events_enable(struct events *e, bool on);
 
 /* Open and map the events, disabled except for the tracking event. Falls back as perf does: from

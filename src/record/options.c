@@ -431,6 +431,8 @@ static const struct option_row whom_rows[] = {
     {ROW_FLAG('a', "all-cpus", struct record_options, all_cpus, "Record everything.")},
     {ROW_STRING('C', "cpu", "LIST", struct record_options, cpus,
                 "Record everything on these cpus (as 0,2-5).")},
+    {ROW_STRING('G', "cgroup", "NAME", struct record_options, cgroup,
+                "Record what runs in this control group and in those below it.")},
     {ROW_FLAG('N', "no-buildid-cache", struct record_options, no_buildid_cache,
               "Do not copy deleted and replaced files to the build-id cache (~/.debug).")},
     {ROW_FLAG('i', "no-inherit", struct record_options, no_inherit,
@@ -528,7 +530,7 @@ static void override(struct record_options *o, bool tasks)
         o->overridden = "-u is ignored, because -p or -t name tasks";
         o->uid = NULL;
     }
-    if (tasks && (o->all_cpus || o->cpus)) {
+    if (tasks && (o->all_cpus || o->cpus) && !o->cgroup) {
         o->overridden = "-a and -C are ignored, because -p, -t or -u name tasks";
         o->all_cpus = false;
         o->cpus = NULL;
@@ -549,9 +551,28 @@ static int check_wall(struct record_options *o, struct error *err)
                      "--wall needs the event cpu-clock: leave out -e, or add it");
 }
 
+/* A group's tasks come and go: events watch the cpus. */
+static int check_cgroup(struct record_options *o, bool tasks, struct error *err)
+{
+    if (tasks)
+        return error_set(err, ERROR_FORMAT, "-G and -p, -t or -u exclude each other");
+    if (strchr(o->cgroup, ','))
+        return error_set(err, ERROR_FORMAT,
+                         "-G takes one control group, for all events; its groups below it are in "
+                         "the recording, too");
+    if (o->off_cpu_ns)
+        return error_set(err, ERROR_FORMAT,
+                         "-G and --off-cpu exclude each other: --off-cpu --all-cgroups records all "
+                         "groups, and report -s cgroup tells them apart");
+    o->all_cpus = !o->cpus;
+    return 0;
+}
+
 static int check(struct record_options *o, struct error *err)
 {
     bool tasks = o->pids.nr || o->tids.nr || o->uid;
+    if (o->cgroup && check_cgroup(o, tasks, err) < 0)
+        return -1;
     if (!tasks && !o->all_cpus && !o->cpus && !o->command)
         return error_set(err, ERROR_FORMAT,
                          "nothing to record is named: give a command, -p PID or -a");

@@ -25,8 +25,9 @@ struct record_options {
     bool user_frequency;   /* -F was given: it applies to tracepoints, too */
     uint64_t period;       /* events per sample; 0: sample by frequency */
     pid_vec pids, tids;
-    const char *uid;  /* -u: user name or number; NULL: not given */
-    const char *cpus; /* -C: list of cpus; NULL: all */
+    const char *uid;    /* -u: user name or number; NULL: not given */
+    const char *cpus;   /* -C: list of cpus; NULL: all */
+    const char *cgroup; /* -G: sample only its tasks; NULL: not given */
     bool all_cpus;
     bool data;          /* addresses of data, and where they were found */
     bool weight;        /* what a sample weighs, as the processor tells it: the latency of a load */

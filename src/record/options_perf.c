@@ -13,8 +13,6 @@ static const struct {
     const char *names[2];
     const char *instead;
 } OPTIONS[] = {
-    {{"-G", "--cgroup"},
-     "record everything with -a --all-cgroups, and choose groups with report -s cgroup"},
     {{"--per-thread"}, "leave it out; -t TID or -p PID follows threads to any cpu"},
     {{"--overwrite"},
      "--switch-output=10s --switch-max-files 2 keeps the last moments before SIGINT"},

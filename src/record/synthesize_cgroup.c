@@ -1,37 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The control groups that exist: their ids, which samples have, and their paths. */
+#include "record/cgroup.h"
 #include "record/synthesize_internal.h"
 
 #include <dirent.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 enum { GROUPS_MAX = 1 << 15 }; /* groups that are told */
 
 typedef VEC(char *) path_vec;
-
-/* Where the groups are that events know: perf_event may have a hierarchy of its own; else its
- * groups are those of version 2. NULL: they are mounted nowhere usual. */
-static const char *groups_root(void)
-{
-    static const struct {
-        const char *path;
-        uint64_t magic;
-    } usual[] = {{"/sys/fs/cgroup/perf_event", CGROUP_SUPER_MAGIC},
-                 {"/sys/fs/cgroup", CGROUP2_SUPER_MAGIC},
-                 {"/sys/fs/cgroup/unified", CGROUP2_SUPER_MAGIC}};
-    for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++) {
-        struct statfs st;
-        if (statfs(usual[i].path, &st) == 0 && (uint64_t)st.f_type == usual[i].magic)
-            return usual[i].path;
-    }
-    return NULL;
-}
 
 /* The id is the number of the folder's inode (cgroup_id() of the kernel, with 64 bits). */
 static int put_group(const struct synthesis *s, const char *path, uint64_t id, struct error *err)
@@ -86,7 +67,7 @@ static int put_one(const struct synthesis *s, const char *root, const char *path
 
 int synthesize_cgroups(const struct synthesis *s, struct error *err)
 {
-    const char *root = groups_root();
+    const char *root = cgroup_root();
     path_vec paths = {0};
     int r = root ? put_one(s, root, "", &paths, err) : 0;
     for (size_t i = 0; !r && i < paths.nr; i++)
