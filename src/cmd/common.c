@@ -364,6 +364,27 @@ int common_take_input(void *target, char *text, struct error *err)
     return 0;
 }
 
+int common_picture_take(struct common_picture *p, char *text, struct error *err)
+{
+    if (p->argument)
+        return error_set(err, ERROR_FORMAT, "one recording at a time: %.100s and %.100s",
+                         p->argument, text);
+    p->argument = text;
+    return 0;
+}
+
+int common_picture_complete(struct common *c, struct common_picture *p, const char *name,
+                            struct error *err)
+{
+    if (p->base && (!p->argument || c->replay.input || record_first_is_wanted(&c->first)))
+        return error_set(err, ERROR_FORMAT, "--diff compares two recordings: --diff BASE NEW");
+    if (!p->base && p->argument && common_take_input(c, p->argument, err) < 0)
+        return -1;
+    if (!p->output && isatty(STDOUT_FILENO))
+        p->output = name;
+    return 0;
+}
+
 bool common_percent(const char *text, double *ret)
 {
     char *end;

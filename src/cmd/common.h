@@ -59,6 +59,19 @@ extern const struct option_row common_rows[];
     .argument_name = "FILE"
 int common_take_input(void *target, char *text, struct error *err);
 
+/* The recordings that a picture is made of, and its file. */
+struct common_picture {
+    const char *output; /* NULL: standard output */
+    const char *base;   /* only with --diff */
+    char *argument;     /* a recording: the one to show, with --diff the new one */
+};
+/* Take a command's argument. */
+int common_picture_take(struct common_picture *p, char *text, struct error *err);
+/* To be called after parsing. Check that --diff has both recordings. Make the argument the input,
+ * and the file `name` the output instead of a terminal. */
+int common_picture_complete(struct common *c, struct common_picture *p, const char *name,
+                            struct error *err);
+
 /* The options of commands that may record first, and the command behind --. */
 #define RECORD_FIRST_SECTION(rows_)                                                          \
     {                                                                                        \

@@ -12,9 +12,7 @@
 
 struct flamegraph_command {
     struct flamegraph_options graph;
-    const char *output;
-    const char *base; /* only with --diff */
-    char *argument;   /* a recording: the one to draw, with --diff the new one */
+    struct common_picture picture;
 };
 
 static int take_least_width(void *target, const struct option_value *v, struct error *err)
@@ -31,12 +29,7 @@ static int take_least_width(void *target, const struct option_value *v, struct e
 
 static int take_argument(void *target, char *text, struct error *err)
 {
-    struct flamegraph_command *c = target;
-    if (c->argument)
-        return error_set(err, ERROR_FORMAT, "one recording at a time: %.100s and %.100s",
-                         c->argument, text);
-    c->argument = text;
-    return 0;
+    return common_picture_take(&((struct flamegraph_command *)target)->picture, text, err);
 }
 
 static const struct option_row rows[] = {
@@ -58,10 +51,10 @@ static const struct option_row rows[] = {
               "Append the process id to the command's name.")},
     {ROW_FLAG(0, "with-tid", struct flamegraph_command, graph.tid,
               "Append the process and thread id to the command's name.")},
-    {ROW_STRING(0, "diff", "BASE NEW", struct flamegraph_command, base,
+    {ROW_STRING(0, "diff", "BASE NEW", struct flamegraph_command, picture.base,
                 "Draw the recording NEW, in colours that show how shares changed since the "
                 "recording BASE.")},
-    {ROW_STRING('o', "output", "FILE", struct flamegraph_command, output,
+    {ROW_STRING('o', "output", "FILE", struct flamegraph_command, picture.output,
                 "Write to FILE instead of to standard output (flamegraph.svg, if that is a "
                 "terminal).")},
     {0},
@@ -143,30 +136,19 @@ static int draw(const struct common *c, struct flamegraph_command *fc, struct er
     struct text out = {0};
     struct drawn drawn = {0};
     struct drawn base = {0};
-    int failed = (fc->base && collect(c, fc, fc->base, &base, err) < 0) ||
-                 collect(c, fc, fc->base ? fc->argument : c->replay.input, &drawn, err) < 0 ||
-                 (fc->base && check_pair(&base, &drawn, err) < 0);
+    int failed = (fc->picture.base && collect(c, fc, fc->picture.base, &base, err) < 0) ||
+                 collect(c, fc, fc->picture.base ? fc->picture.argument : c->replay.input, &drawn,
+                         err) < 0 ||
+                 (fc->picture.base && check_pair(&base, &drawn, err) < 0);
     fc->graph.unit = drawn.about.event;
     failed = failed || flamegraph_print(drawn.stacks, base.stacks, &fc->graph, &out, err) < 0 ||
-             common_write(fc->output, &out, err) < 0;
-    if (!failed && fc->output && !c->quiet)
-        fprintf(stderr, "ljperf: wrote %s\n", fc->output);
+             common_write(fc->picture.output, &out, err) < 0;
+    if (!failed && fc->picture.output && !c->quiet)
+        fprintf(stderr, "ljperf: wrote %s\n", fc->picture.output);
     text_free(&out);
     drawn_free(&drawn);
     drawn_free(&base);
     return failed ? -1 : 0;
-}
-
-/* Check that --diff has both recordings, and complete what was not given. */
-static int complete(struct common *c, struct flamegraph_command *fc, struct error *err)
-{
-    if (fc->base && (!fc->argument || c->replay.input || record_first_is_wanted(&c->first)))
-        return error_set(err, ERROR_FORMAT, "--diff compares two recordings: --diff BASE NEW");
-    if (!fc->base && fc->argument && common_take_input(c, fc->argument, err) < 0)
-        return -1;
-    if (!fc->output && isatty(STDOUT_FILENO))
-        fc->output = "flamegraph.svg";
-    return 0;
 }
 
 int cmd_flamegraph(int argc, char **argv)
@@ -176,10 +158,10 @@ int cmd_flamegraph(int argc, char **argv)
     struct error err = {0};
     common_init(&c);
     int status = common_parse(&c, &flamegraph_command_line, &fc, argc, argv);
-    if (status < 0 && complete(&c, &fc, &err) < 0)
+    if (status < 0 && common_picture_complete(&c, &fc.picture, "flamegraph.svg", &err) < 0)
         status = command_line_error(&flamegraph_command_line, NULL, &err);
     if (status < 0)
-        status = common_record_first(&c, &flamegraph_command_line, fc.output);
+        status = common_record_first(&c, &flamegraph_command_line, fc.picture.output);
     if (status < 0)
         status = draw(&c, &fc, &err) < 0 ? command_error("flamegraph", &err, EXIT_BAD_INPUT) : 0;
     return common_end(&c, status);

@@ -13,21 +13,14 @@
 
 struct html_command {
     struct html_options page;
-    const char *output;
-    const char *base; /* only with --diff */
-    char *argument;   /* a recording: the one to show, with --diff the new one */
+    struct common_picture picture;
     bool samples;
     bool any_source, no_source; /* --source, --no-source */
 };
 
 static int take_argument(void *target, char *text, struct error *err)
 {
-    struct html_command *c = target;
-    if (c->argument)
-        return error_set(err, ERROR_FORMAT, "one recording at a time: %.100s and %.100s",
-                         c->argument, text);
-    c->argument = text;
-    return 0;
+    return common_picture_take(&((struct html_command *)target)->picture, text, err);
 }
 
 static const struct option_row rows[] = {
@@ -40,10 +33,10 @@ static const struct option_row rows[] = {
               "everybody may read; under sudo: that the user may read).")},
     {ROW_STRING(0, "source-dir", "DIR", struct html_command, page.sources.folder,
                 "Look for source files below DIR first.")},
-    {ROW_STRING(0, "diff", "BASE NEW", struct html_command, base,
+    {ROW_STRING(0, "diff", "BASE NEW", struct html_command, picture.base,
                 "Show the recording NEW, with colours and columns that show how shares changed "
                 "since the recording BASE.")},
-    {ROW_STRING('o', "output", "FILE", struct html_command, output,
+    {ROW_STRING('o', "output", "FILE", struct html_command, picture.output,
                 "Write to FILE instead of to standard output (ljperf.html, if that is a "
                 "terminal).")},
     {0},
@@ -138,15 +131,15 @@ static int write_page(const struct common *c, const struct html_command *hc,
         .profile = shown->profile, .replay = shown->replay, .samples = hc->samples};
     const struct export b = {
         .profile = base->profile, .replay = base->replay, .samples = hc->samples};
-    FILE *out = hc->output ? callers_file_create(hc->output) : stdout;
+    FILE *out = hc->picture.output ? callers_file_create(hc->picture.output) : stdout;
     if (!out)
-        return error_system(err, errno, "%s: cannot write", hc->output);
+        return error_system(err, errno, "%s: cannot write", hc->picture.output);
     int failed = html_write(&e, base->profile ? &b : NULL, &hc->page, out, err);
     struct error at_end;
-    if (common_end_output(out, hc->output, failed ? &at_end : err) < 0)
+    if (common_end_output(out, hc->picture.output, failed ? &at_end : err) < 0)
         failed = -1;
-    if (!failed && hc->output && !c->quiet)
-        fprintf(stderr, "ljperf: wrote %s\n", hc->output);
+    if (!failed && hc->picture.output && !c->quiet)
+        fprintf(stderr, "ljperf: wrote %s\n", hc->picture.output);
     return failed;
 }
 
@@ -157,26 +150,15 @@ static int run(const struct common *c, struct html_command *hc, struct error *er
     hc->page.sources.for_others = !hc->any_source;
     struct shown base = {0}, shown = {0};
     const struct traces_options traces = {.samples = hc->samples};
-    int failed = (hc->base && collect(c, hc->base, NULL, &base, err) < 0) ||
-                 collect(c, hc->base ? hc->argument : c->replay.input, &traces, &shown, err) < 0 ||
-                 (hc->base && check_pair(&base, &shown, err) < 0);
+    int failed = (hc->picture.base && collect(c, hc->picture.base, NULL, &base, err) < 0) ||
+                 collect(c, hc->picture.base ? hc->picture.argument : c->replay.input, &traces,
+                         &shown, err) < 0 ||
+                 (hc->picture.base && check_pair(&base, &shown, err) < 0);
     hc->page.traces = shown.traces;
     failed = failed || write_page(c, hc, &shown, &base, err) < 0;
     shown_free(&shown);
     shown_free(&base);
     return failed ? -1 : 0;
-}
-
-/* Check that --diff has both recordings, and complete what was not given. */
-static int complete(struct common *c, struct html_command *hc, struct error *err)
-{
-    if (hc->base && (!hc->argument || c->replay.input || record_first_is_wanted(&c->first)))
-        return error_set(err, ERROR_FORMAT, "--diff compares two recordings: --diff BASE NEW");
-    if (!hc->base && hc->argument && common_take_input(c, hc->argument, err) < 0)
-        return -1;
-    if (!hc->output && isatty(STDOUT_FILENO))
-        hc->output = "ljperf.html";
-    return 0;
 }
 
 int cmd_html(int argc, char **argv)
@@ -187,10 +169,10 @@ int cmd_html(int argc, char **argv)
     common_init(&c);
     c.replay.symbols.lines = true;
     int status = common_parse(&c, &html_command_line, &hc, argc, argv);
-    if (status < 0 && complete(&c, &hc, &err) < 0)
+    if (status < 0 && common_picture_complete(&c, &hc.picture, "ljperf.html", &err) < 0)
         status = command_line_error(&html_command_line, NULL, &err);
     if (status < 0)
-        status = common_record_first(&c, &html_command_line, hc.output);
+        status = common_record_first(&c, &html_command_line, hc.picture.output);
     if (status < 0)
         status = run(&c, &hc, &err) < 0 ? command_error("html", &err, EXIT_BAD_INPUT) : 0;
     return common_end(&c, status);

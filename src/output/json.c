@@ -136,6 +136,11 @@ void json_fixed(struct json *j, int64_t value, unsigned digits)
     put_number(j, text, size);
 }
 
+void json_share(struct json *j, double percent)
+{
+    json_fixed(j, (int64_t)(percent * 1000 + 0.5), 3);
+}
+
 void json_bool(struct json *j, bool value)
 {
     check(j, yajl_gen_bool(j->gen, value));

@@ -33,6 +33,8 @@ void json_uint(struct json *j, uint64_t value);
 void json_int(struct json *j, int64_t value);
 /* Write a number with `digits` digits after the point: value / 10^digits. */
 void json_fixed(struct json *j, int64_t value, unsigned digits);
+/* Write a share in percent, with three digits after the point. */
+void json_share(struct json *j, double percent);
 void json_bool(struct json *j, bool value);
 void json_null(struct json *j);
 /* End a whole value. The next value stands on its own line. */

@@ -392,7 +392,7 @@ void traces_put_text(const struct traces *t, struct text *out)
 static void key_share(struct json *j, const struct traces *t, const char *key, uint64_t weight)
 {
     json_key(j, key);
-    json_fixed(j, (int64_t)(share(t, weight) * 1000 + 0.5), 3);
+    json_share(j, share(t, weight));
 }
 
 void traces_key_function(struct json *j, const struct traces *t, const char *key, uint32_t function)

@@ -269,7 +269,7 @@ static void key_tiers(struct json *j, const struct traces *t, const uint64_t wei
                  {TIER_NONE, "unknown"}};
     for (size_t i = 0; i < sizeof(tiers) / sizeof(*tiers); i++) {
         json_key(j, tiers[i].key);
-        json_fixed(j, (int64_t)(share(t, weight[tiers[i].tier]) * 1000 + 0.5), 3);
+        json_share(j, share(t, weight[tiers[i].tier]));
     }
 }
 
