@@ -63,7 +63,8 @@ static char *told(const struct stacks *s)
         assert_false(line.failed);
         assert_true(vec_push(&lines, line.at));
     }
-    qsort(lines.at, lines.nr, sizeof(*lines.at), compare);
+    if (lines.nr)
+        qsort(lines.at, lines.nr, sizeof(*lines.at), compare);
     vec_foreach (line, &lines) {
         text_string(&all, *line);
         free(*line);
