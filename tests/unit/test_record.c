@@ -161,8 +161,10 @@ static void test_refusals(void **state)
     REFUSED("switch `p' expects a list of numbers", "-p", "12,x");
     REFUSED("switch `p' expects a list of numbers", "-p", "0");
     REFUSED("switch `t' expects a list of numbers", "-t", "99999999999");
-    REFUSED("option `-G': record everything with -a --all-cgroups", "-G", "x", "ls");
-    REFUSED("option `--cgroup': record everything with -a --all-cgroups", "--cgroup=x", "ls");
+    REFUSED("-G and -p, -t or -u exclude each other", "-G", "x", "-p", "1");
+    REFUSED("-G takes one control group", "-G", "x,y");
+    REFUSED("-G and -p, -t or -u exclude each other", "--cgroup=x", "-t", "1");
+    REFUSED("-G and --off-cpu exclude each other", "-G", "x", "--off-cpu");
     REFUSED("option `--per-thread': leave it out; -t TID", "--per-thread", "ls");
     REFUSED("option `--overwrite': --switch-output=10s", "--overwrite", "ls");
     REFUSED("option `-I': leave it out, or record with perf", "-I", "ls");
