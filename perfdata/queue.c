@@ -78,9 +78,7 @@ static bool records_sort(record_vec *v, record_vec *spare)
 static int queue_order(struct queue *q, struct error *err)
 {
     size_t left = q->records.nr - q->ready;
-    if (left && q->ready)
-        memmove(q->records.at, q->records.at + q->ready, left * sizeof(*q->records.at));
-    q->records.nr = left;
+    vec_drop(&q->records, q->ready);
     q->at = q->ready = 0;
     return left && !records_sort(&q->records, &q->spare) ? error_no_memory(err) : 0;
 }

@@ -5,18 +5,20 @@
  * whose samples are too old loses them. What is left of it is moved behind what is kept for good.
  */
 #include "perfdata/recent.h"
-#include "base/private_file.h"
 #include "perfdata/perfdata_internal.h"
 #include "perfdata/vmevent.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     BLOCK_BYTES = 1 << 20,
     PIPE_HEADER = 16,
-    PIECES_BYTES = 64 << 10,
+    OUT_BYTES = 64 << 10,
 };
 
 static const uint64_t BLOCK_NS = 500000000;
@@ -135,9 +137,7 @@ static void forget_losses(struct recent *r)
     size_t nr = 0;
     while (nr < r->losses.nr && r->losses.at[nr].time < r->state.oldest)
         nr++;
-    r->losses.nr -= nr;
-    if (nr)
-        memmove(r->losses.at, r->losses.at + nr, r->losses.nr * sizeof(*r->losses.at));
+    vec_drop(&r->losses, nr);
 }
 
 /* Drain the blocks that are too old, but not the one that is being filled. */
@@ -150,11 +150,9 @@ static bool drain_old(struct recent *r)
             return false;
         block_free(&r->blocks.at[nr++]);
     }
-    if (!nr)
-        return true;
-    r->blocks.nr -= nr;
-    forget_losses(r);
-    memmove(r->blocks.at, r->blocks.at + nr, r->blocks.nr * sizeof(*r->blocks.at));
+    vec_drop(&r->blocks, nr);
+    if (nr)
+        forget_losses(r);
     return true;
 }
 
@@ -216,34 +214,8 @@ uint64_t recent_lost(const struct recent *r, uint64_t from)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Bytes on their way to a file: what is left of old blocks are many small pieces. */
-struct pieces {
-    int fd;
-    size_t size;
-    uint8_t bytes[PIECES_BYTES];
-};
-
-static int pieces_flush(struct pieces *p)
-{
-    const size_t size = p->size;
-    p->size = 0;
-    return file_write_all(p->fd, p->bytes, size);
-}
-
-static int pieces_put(struct pieces *p, const uint8_t *bytes, size_t size)
-{
-    if (size > sizeof(p->bytes) - p->size && pieces_flush(p) < 0)
-        return -1;
-    if (size > sizeof(p->bytes))
-        return file_write_all(p->fd, bytes, size);
-    memcpy(p->bytes + p->size, bytes, size);
-    p->size += size;
-    return 0;
-}
-
 /* Write a block's records but those of another time. Neighbours are written together. */
-static int write_block(const struct recent_block *b, uint64_t from, uint64_t until,
-                       struct pieces *to)
+static int write_block(const struct recent_block *b, uint64_t from, uint64_t until, FILE *to)
 {
     size_t begin = 0, end = 0;
     vec_foreach (e, &b->entries) {
@@ -252,23 +224,38 @@ static int write_block(const struct recent_block *b, uint64_t from, uint64_t unt
             end = e->at + size;
             continue;
         }
-        if (end > begin && pieces_put(to, b->bytes.at + begin, end - begin) < 0)
+        if (end > begin && !fwrite(b->bytes.at + begin, end - begin, 1, to))
             return -1;
         begin = end = e->at + size;
     }
-    return end > begin ? pieces_put(to, b->bytes.at + begin, end - begin) : 0;
+    return end > begin && !fwrite(b->bytes.at + begin, end - begin, 1, to) ? -1 : 0;
+}
+
+/* Write everything. */
+static int write_all(const struct recent *r, uint64_t from, uint64_t until, FILE *to)
+{
+    static const uint64_t head[PIPE_HEADER / 8] = {PERFDATA_MAGIC, PIPE_HEADER};
+    int failed = fwrite(head, sizeof(head), 1, to) != 1 ||
+                 fwrite(r->kept.at, 1, r->kept.nr, to) != r->kept.nr;
+    for (size_t i = 0; i < r->blocks.nr && !failed; i++)
+        failed = write_block(&r->blocks.at[i], from, until, to);
+    return failed ? -1 : 0;
 }
 
 int recent_write(const struct recent *r, uint64_t from, uint64_t until, int fd, struct error *err)
 {
-    static const uint64_t head[PIPE_HEADER / 8] = {PERFDATA_MAGIC, PIPE_HEADER};
-    struct pieces to;
-    to.fd = fd;
-    to.size = 0;
-    int failed = pieces_put(&to, (const uint8_t *)head, sizeof(head)) < 0 ||
-                 pieces_put(&to, r->kept.at, r->kept.nr) < 0;
-    for (size_t i = 0; i < r->blocks.nr && !failed; i++)
-        failed = write_block(&r->blocks.at[i], from, until, &to);
-    failed = failed || pieces_flush(&to) < 0;
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    FILE *to = own < 0 ? NULL : fdopen(own, "w");
+    if (!to) {
+        const int why = errno;
+        if (own >= 0)
+            close(own);
+        return error_system(err, why, "the recording cannot be written");
+    }
+    /* What is left of old blocks are many small pieces. */
+    (void)setvbuf(to, NULL, _IOFBF, OUT_BYTES);
+    int failed = write_all(r, from, until, to);
+    if (fclose(to) != 0 && !failed)
+        failed = -1;
     return failed ? error_system(err, errno, "the recording cannot be written") : 0;
 }

@@ -32,6 +32,10 @@
     (vec_reserve(v, (v)->nr + (count)) && \
      (vec_copy_((v)->at, (v)->nr, (from), (count), sizeof(*(v)->at)), (v)->nr += (count), true))
 
+/* Remove the first `count` elements. */
+#define vec_drop(v, count) \
+    ((v)->nr -= (count), vec_move_((v)->at, (v)->nr, (count), sizeof(*(v)->at)))
+
 #define vec_foreach(p, v) \
     for (__typeof__((v)->at + 0) p = (v)->at; (v)->nr && p < (v)->at + (v)->nr; p++)
 
@@ -62,6 +66,12 @@ static inline void vec_copy_(void *at, size_t nr, const void *from, size_t count
 {
     if (count)
         memcpy((char *)at + nr * size, from, count * size);
+}
+
+static inline void vec_move_(void *at, size_t nr, size_t dropped, size_t size)
+{
+    if (nr && dropped)
+        memmove(at, (char *)at + dropped * size, nr * size);
 }
 
 #endif

@@ -296,9 +296,7 @@ static void drop_parts(struct top *t, uint64_t first)
     size_t nr = 0;
     while (nr < t->parts.nr && t->parts.at[nr].end <= first)
         stacks_free(t->parts.at[nr++].stacks);
-    t->parts.nr -= nr;
-    if (nr)
-        memmove(t->parts.at, t->parts.at + nr, t->parts.nr * sizeof(*t->parts.at));
+    vec_drop(&t->parts, nr);
 }
 
 /* Keep the stacks of these slices. Returns -1 when memory is out. */
@@ -361,23 +359,17 @@ static int collect_newest(struct top *t, const struct stacks_options *needs,
     return failed;
 }
 
-/* Collect what is shown, with what `needs` names. */
-static int collect_shown(struct top *t, const struct stacks_options *needs,
-                         struct browser_data *ret, struct error *err)
+/* Collect what is shown, with what `needs` names. For the browser, too. */
+static int collect(void *context, const struct stacks_options *needs, struct browser_data *ret,
+                   struct error *err)
 {
+    struct top *t = context;
     t->browsing.kept = (struct stacks_options){0};
     if (!t->paused && !needs->slice_ns)
         return collect_newest(t, needs, ret, err);
     if (!t->paused && take_all(t, err) < 0)
         return -1;
     return browsing_collect(&t->browsing, needs, ret, err);
-}
-
-/* For the browser, when it wants more kept apart. */
-static int collect(void *context, const struct stacks_options *needs, struct browser_data *ret,
-                   struct error *err)
-{
-    return collect_shown(context, needs, ret, err);
 }
 
 /* For the browser: needs all samples. */
@@ -418,7 +410,7 @@ static int refresh(void *context, const struct stacks_options *needs, struct bro
     from = from > t->since ? from : t->since;
     t->from = (from + SLICE_NS - 1) / SLICE_NS * SLICE_NS;
     t->shown = record_beside_newest(t->recorder);
-    if (collect_shown(t, needs, ret, err) < 0)
+    if (collect(t, needs, ret, err) < 0)
         return -1;
     if (!is_first) /* which reads symbols */
         t->next = now + wait_after(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before);

@@ -691,37 +691,24 @@
     });
     for (const [key, weight] of sum) if (key % n) take(key % n, Math.floor(key / n), weight);
   }
-  // What LuaJIT compiled: a stack counts for its innermost Lua function, and by the tier of its innermost managed frame.
-  function compiledRows(w) {
+  // The functions of a VM with their weights by tier: a stack counts for its innermost function of the VM, unless one of another VM is
+  // further in, and by the tier of its innermost managed frame.
+  function tierRows(w, vm, isOwn, isOther) {
     const t = w.tree, rows = new Map();
-    const row = fn => {
-      if (!rows.has(fn)) rows.set(fn, {fn, interpreted: 0, compiled: 0, why: []});
-      return rows.get(fn);
-    };
-    now.luajit.functions.forEach(x => { row(x.f).why = x.why; });
-    eachTier(t, (i, tier, weight) => {
-      let own = i;
-      while (own && !(functions[t.fn[own]].kind === LUA && functions[t.fn[own]].file) && functions[t.fn[own]].kind !== JS) own = t.parent[own]; // builtins have no file
-      if (own && functions[t.fn[own]].kind === LUA) row(t.fn[own])[tier === TRACE ? 'compiled' : 'interpreted'] += weight;
-    });
-    return Array.from(rows.values());
-  }
-  // The same for JavaScript: a stack counts for its innermost function, unless another language is further in.
-  function tierRows(w) {
-    const t = w.tree, rows = new Map(), isJS = f => f.kind === JS || f.kind === RUNTIME && f.file;
     const row = fn => {
       if (!rows.has(fn)) rows.set(fn, {fn, tiers: [0, 0, 0, 0, 0, 0], why: []});
       return rows.get(fn);
     };
-    now.v8.functions.forEach(x => { row(x.f).why = x.why; });
+    vm.functions.forEach(x => { row(x.f).why = x.why; });
     eachTier(t, (i, tier, weight) => {
       let own = i;
-      while (own && !isJS(functions[t.fn[own]]) && functions[t.fn[own]].kind !== LUA && functions[t.fn[own]].kind !== WASM) own = t.parent[own];
-      if (own && isJS(functions[t.fn[own]])) row(t.fn[own]).tiers[tier] += weight;
+      while (own && !isOwn(functions[t.fn[own]]) && !isOther(functions[t.fn[own]])) own = t.parent[own];
+      if (own && isOwn(functions[t.fn[own]])) row(t.fn[own]).tiers[tier] += weight;
     });
     return Array.from(rows.values());
   }
-  const slow = r => r.tiers[0] + r.tiers[1] + r.tiers[2], fast = r => r.tiers[4] + r.tiers[5];
+  const sumOf = (r, tiers) => tiers.reduce((sum, tier) => sum + r.tiers[tier], 0);
+  const byWeights = (first, second) => (a, b) => first(b) - first(a) || second(b) - second(a) || a.fn - b.fn;
   const heads = (names, numbers) => make('thead', {}, make('tr', {}, ...names.map((n, i) => make('th', {class: i < numbers ? 'n' : ''}, make('button', {disabled: ''}, n)))));
   const functionCell = fn => make('td', {class: 'c-name'}, make('button', {onclick: () => change({v: 'callers', f: fn})}, functions[fn].name + (place(functions[fn]) && ` (${place(functions[fn])})`)));
   const number = text => make('td', {class: 'n'}, text);
@@ -733,9 +720,11 @@
   }
   const vmLines = (id, vm) => make('div', {class: 'between', id}, ...vm.vms.map(line => make('div', {}, line)));
   function showV8(view, w, marks) {
-    const rows = tierRows(w).filter(r => !marks || marks[r.fn]).sort((a, b) => slow(b) - slow(a) || fast(b) - fast(a) || a.fn - b.fn);
+    const slow = r => sumOf(r, [0, 1, 2]), fast = r => sumOf(r, [4, 5]);
+    const rows = tierRows(w, now.v8, f => f.kind === JS || f.kind === RUNTIME && f.file, f => f.kind === LUA || f.kind === WASM);
     const columns = [[1, 'Interpreted'], [2, 'Baseline'], [4, 'Maglev'], [5, 'TurboFan']].map(([tier, name]) => [name, r => r.tiers[tier]]);
-    view.replaceChildren(vmLines('v8vms', now.v8), compilerTable('v8', columns, rows, w.now.total[0]));
+    view.replaceChildren(vmLines('v8vms', now.v8),
+                         compilerTable('v8', columns, rows.filter(r => !marks || marks[r.fn]).sort(byWeights(slow, fast)), w.now.total[0]));
   }
   const ENDS = {loop: () => 'its own loop', tailrec: () => 'itself, by a tail call', uprec: () => 'itself, by recursion', downrec: () => 'itself, by returning',
                 root: t => 'trace ' + t.link, interpreter: () => 'the interpreter (given up)', return: () => 'the interpreter, by returning',
@@ -752,8 +741,11 @@
     return make('div', {class: 'table'}, make('table', {id: 'traces'}, heads(['Share', 'Trace', 'From', 'Starts in', 'Line', 'Goes on to'], 2), make('tbody', {}, ...body)));
   }
   function showLuaJIT(view, w, marks) {
-    const rows = compiledRows(w).filter(r => !marks || marks[r.fn]).sort((a, b) => b.interpreted - a.interpreted || b.compiled - a.compiled || a.fn - b.fn);
-    view.replaceChildren(vmLines('vms', now.luajit), compilerTable('luajit', [['Interpreted', r => r.interpreted], ['Compiled', r => r.compiled]], rows, w.now.total[0]),
+    const interpreted = r => sumOf(r, [0, 1, 2, 4, 5]), compiled = r => r.tiers[TRACE];
+    const rows = tierRows(w, now.luajit, f => f.kind === LUA, f => f.kind === JS);
+    const columns = [['Interpreted', interpreted], ['Compiled', compiled]];
+    view.replaceChildren(vmLines('vms', now.luajit),
+                         compilerTable('luajit', columns, rows.filter(r => !marks || marks[r.fn]).sort(byWeights(interpreted, compiled)), w.now.total[0]),
                          make('div', {class: 'between', id: 'traced'}, 'Traces, by their share of the time of LuaJIT in the whole recording'), traceTable(marks));
   }
   function sourceOf(fn) {

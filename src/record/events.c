@@ -383,29 +383,28 @@ static char *event_name(const struct event_spec *spec, const struct perf_event_a
     return strdup(spec->name);
 }
 
-/* Open an event of a control group on each cpu. Returns 0 or an errno. */
-static int open_in_cgroup(const struct events *e, struct perf_evsel *evsel)
+/* Open an event of a control group on each cpu. Returns 0 or an errno; with one, *fds is empty. */
+static int open_in_cgroup(const struct events *e, struct perf_evsel *evsel, fd_vec *fds)
 {
     const unsigned long flags = PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC;
     struct perf_cpu_map *cpus = perf_evsel__cpus(evsel);
-    fd_vec fds = {0};
     int why = 0;
     for (int i = 0; i < perf_cpu_map__nr(cpus) && !why; i++) {
         int fd = (int)syscall(SYS_perf_event_open, perf_evsel__attr(evsel), e->cgroup,
                               perf_cpu_map__cpu(cpus, i).cpu, -1, flags);
-        why = fd < 0 ? errno : vec_push(&fds, fd) ? 0 : ENOMEM;
+        why = fd < 0 ? errno : vec_push(fds, fd) ? 0 : ENOMEM;
     }
-    vec_foreach (fd, &fds)
+    vec_foreach (fd, fds)
         if (why)
             close(*fd);
-    vec_free(&fds);
+    fds->nr = why ? 0 : fds->nr;
     return why;
 }
 
-/* The same for all events. */
-static int open_on_cpus(const struct events *e, struct perf_evsel *evsel, bool own)
+/* Open an event, with libperf or by ourselves. Returns 0 or an errno. */
+static int open_once(const struct events *e, struct perf_evsel *evsel, bool own, fd_vec *fds)
 {
-    return own ? open_in_cgroup(e, evsel)
+    return own ? open_in_cgroup(e, evsel, fds)
                : -perf_evsel__open(evsel, perf_evsel__cpus(evsel), perf_evsel__threads(evsel));
 }
 
@@ -418,7 +417,7 @@ static int event_open(const struct record_options *o, struct events *e, struct p
     if (r < 0)
         return -1;
     ev->own = spec && e->cgroup >= 0;
-    while ((why = open_on_cpus(e, evsel, ev->own)) && event_fall_back(o, e, spec, a, why, err))
+    while ((why = open_once(e, evsel, ev->own, &after)) && event_fall_back(o, e, spec, a, why, err))
         ;
     ev->pub.attr = *a;
     ev->pub.name = event_name(spec, a);
@@ -427,9 +426,10 @@ static int event_open(const struct record_options *o, struct events *e, struct p
         r = error_no_memory(err);
     else if (why)
         r = open_error(ev->pub.name, a, o->cpus, e->others, why, err);
-    if (!r)
+    if (!r && !ev->own) {
         r = list_event_fds(&after, err);
-    fds_subtract(&after, &before);
+        fds_subtract(&after, &before);
+    }
     if (!r)
         r = event_take_fds(e, ev, &after, err);
     if (!r && spec)

@@ -58,7 +58,7 @@ struct events {
     bool build_ids;       /* MMAP2 records carry build ids */
     bool others;          /* some of the tasks belong to another user */
     bool tracking;        /* a dummy event tracks tasks; it is enabled from the start */
-    int cgroup;           /* descriptor of the control group that is sampled; -1: all tasks */
+    int cgroup;           /* while they are opened: the control group that is sampled; -1: all */
 };
 
 /* The tasks that the events watch. */

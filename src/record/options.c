@@ -530,7 +530,7 @@ static void override(struct record_options *o, bool tasks)
         o->overridden = "-u is ignored, because -p or -t name tasks";
         o->uid = NULL;
     }
-    if (tasks && (o->all_cpus || o->cpus) && !o->cgroup) {
+    if (tasks && (o->all_cpus || o->cpus)) {
         o->overridden = "-a and -C are ignored, because -p, -t or -u name tasks";
         o->all_cpus = false;
         o->cpus = NULL;

@@ -207,8 +207,7 @@ int capture_keep_few(struct capture *c, const char *path, struct error *err)
         return 0;
     unlink(c->parts.at[0]);
     free(c->parts.at[0]);
-    c->parts.nr--;
-    memmove(c->parts.at, c->parts.at + 1, c->parts.nr * sizeof(*c->parts.at));
+    vec_drop(&c->parts, 1);
     return 0;
 }
 
