@@ -29,6 +29,7 @@ enum {
                           address */
     ARCH_SIGRETURN_MAX = 9,
     ARCH_POINT_MAX = 16,
+    ARCH_IMPORT_SLOT_MAX = 20, /* bytes of a slot through which imported functions are called */
     /* No thread's stack is larger than this. A read behind the recorded part of a stack, but at
      * most this far behind it, is assumed to be in the part that was not recorded. */
     ARCH_STACK_MAX = 1 << 30,
@@ -131,6 +132,12 @@ struct arch {
     /* `pc` points at the instruction. point_before bytes before it and point_after bytes from it on
      * must be readable. */
     enum arch_point (*point)(const uint8_t *pc);
+    /* Returns whether `pc` is in a slot (of a PLT) through which imported functions are called:
+     * `before` bytes before it and `after` bytes from it on are known, at most ARCH_IMPORT_SLOT_MAX
+     * each. Such code changes no register that it may not, and does not return: the return address
+     * is still in the link register. `pushed`: how many bytes it has pushed so far. NULL: files
+     * have CFI for them. */
+    bool (*in_import_slot)(const uint8_t *pc, size_t before, size_t after, unsigned *pushed);
     /* Do the instruction at x->pc, of whose code `left` bytes are at `code` (execution.h). NULL:
      * instructions are not followed. */
     enum effect (*execute)(struct execution *x, const uint8_t *code, size_t left,
@@ -139,7 +146,8 @@ struct arch {
      * code are known. NULL: that cannot be told. */
     bool (*begins_function)(const uint8_t *code, size_t left, uint64_t pc);
     /* Returns whether the `size` bytes before a return address end in a call, or the bytes at `pc`
-     * are a jump, through a word at a fixed address (`slot`): of a table of imported functions. */
+     * are a jump, through a word at a fixed address (`slot`): of a table of imported functions.
+     * `call_by_slot` NULL: there is no such call. */
     bool (*call_by_slot)(const uint8_t *end, size_t size, uint64_t return_address, uint64_t *slot);
     bool (*jump_by_slot)(const uint8_t *code, size_t left, uint64_t pc, uint64_t *slot);
     /* Returns whether one of the instructions in `size` bytes of code sets the frame pointer to 0:

@@ -4,13 +4,15 @@
  * functions that call others save it, mostly beside the caller's frame pointer. It may be signed
  * (pointer authentication): the bits above the address are then a signature.
  */
+#include "unwind/arch_aarch64.h"
+
 #include "base/cursor.h"
-#include "unwind/arch.h"
+#include "unwind/execution.h"
 
 #include <capstone/capstone.h>
 #include <elf.h>
 
-enum { FP = 29, LR = 30, SP = 31, PC = 32, NR, INSN = 4 };
+enum { FP = AARCH64_FP, LR = AARCH64_LR, SP = AARCH64_SP, PC = AARCH64_PC, INSN = AARCH64_INSN };
 
 /* Bits of user addresses. (Programs must ask for larger ones.) */
 enum { ADDRESS_BITS = 48 };
@@ -75,6 +77,72 @@ static enum arch_point point(const uint8_t *pc)
     return ARCH_POINT_BODY;
 }
 
+/* ---- imported functions --------------------------------------------------------------------- */
+
+/* Slots of a PLT: adrp x16, page; ldr x17, [x16, #n]; add x16, x16, #n; br x17. Before them there
+ * may be bti c. The first one, which finds functions, is the same behind a push of x16 and lr. */
+enum { SLOT_INSNS = 4, SLOT_SIZE = SLOT_INSNS * INSN, PUSHED = 16 };
+static const uint32_t bti_c = 0xd503245f, push_x16_lr = 0xa9bf7bf0;
+
+static bool is_slot(const uint8_t *code)
+{
+    static const struct {
+        uint32_t mask, value;
+    } insns[SLOT_INSNS] = {{0x9f00001f, 0x90000010},
+                           {0xffc003ff, 0xf9400211},
+                           {0xff8003ff, 0x91000210},
+                           {0xffffffff, 0xd61f0220}};
+    for (size_t i = 0; i < SLOT_INSNS; i++)
+        if ((load_u32(code + i * INSN, false) & insns[i].mask) != insns[i].value)
+            return false;
+    return true;
+}
+
+static bool in_import_slot(const uint8_t *pc, size_t before, size_t after, unsigned *pushed)
+{
+    *pushed = 0;
+    if (after >= INSN + SLOT_SIZE && is_slot(pc + INSN)) {
+        uint32_t first = load_u32(pc, false);
+        return first == bti_c || first == push_x16_lr;
+    }
+    for (size_t into = 0; into < SLOT_SIZE && into <= before; into += INSN) {
+        if (after < SLOT_SIZE - into || !is_slot(pc - into))
+            continue;
+        bool first = before >= into + INSN && word_before(pc - into) == push_x16_lr;
+        *pushed = first ? PUSHED : 0;
+        return true;
+    }
+    return false;
+}
+
+static bool jump_by_slot(const uint8_t *code, size_t left, uint64_t pc, uint64_t *slot)
+{
+    enum { PAGE_BITS = 12 };
+    size_t at = left >= INSN && load_u32(code, false) == bti_c ? INSN : 0;
+    if (left < at + SLOT_SIZE || !is_slot(code + at))
+        return false;
+    uint32_t adrp = load_u32(code + at, false), ldr = load_u32(code + at + INSN, false);
+    int64_t pages = (int32_t)(adrp << 8) >> 13; /* bits 5 to 23, with the sign */
+    pages = (int64_t)((uint64_t)pages << 2 | (adrp >> 29 & 3));
+    *slot = (((pc + at) >> PAGE_BITS) + (uint64_t)pages) << PAGE_BITS;
+    *slot += (uint64_t)(ldr >> 10 & 0xfff) * 8;
+    return true;
+}
+
+/* Compilers begin functions with paciasp, bti c, or a push of the frame pointer and lr. */
+static bool begins_function(const uint8_t *code, size_t left, uint64_t pc)
+{
+    const uint32_t nop = 0xd503201f, paciasp = 0xd503233f;
+    (void)pc;
+    size_t at = 0;
+    while (left - at >= INSN && load_u32(code + at, false) == nop)
+        at += INSN;
+    if (left - at < INSN)
+        return false;
+    uint32_t insn = load_u32(code + at, false);
+    return insn == paciasp || insn == bti_c || (insn & 0xffe07fff) == 0xa9a07bfd;
+}
+
 /* mov x29, #0; mov x29, xzr */
 static bool clears_fp(const uint8_t *code, size_t size)
 {
@@ -116,7 +184,7 @@ static const uint8_t user_regs[] = {
 #define SAVED_AT(n) (128 + 184 + 8 * (n))
 
 const struct arch arch_aarch64 = {
-    .reg = {.nr = NR,
+    .reg = {.nr = AARCH64_NR,
             .columns = PC, /* DWARF has no number for pc */
             .pc = PC,
             .sp = SP,
@@ -165,4 +233,8 @@ const struct arch arch_aarch64 = {
     .direct_call = direct_call,
     .is_indirect_call = is_indirect_call,
     .point = point,
+    .in_import_slot = in_import_slot,
+    .execute = execution_step_aarch64,
+    .begins_function = begins_function,
+    .jump_by_slot = jump_by_slot,
 };

@@ -4,7 +4,7 @@
  * to registers, said in terms of the registers at the place where the following began. From a pc on
  * to a return this says where the return address and the caller's registers are, like a row of CFI.
  *
- * A machine's file (execution_x86_64.c) does one instruction; unwind/native/walk_code.c chooses
+ * A machine's file (execution_x86_64.c) does one instruction; unwind/native/explore.h chooses
  * ways. Calls are taken to return, with the registers that the ABI keeps.
  */
 #ifndef UNWIND_EXECUTION_H
@@ -42,7 +42,7 @@ struct stored {
     int32_t at;
 };
 
-enum { EXECUTION_STORES = 40 };
+enum { EXECUTION_STORES = 40, EXECUTION_WORD = 8 /* bytes */ };
 
 /* The state on one way through the code. */
 struct execution {
@@ -74,5 +74,21 @@ void execution_begin(struct execution *x, const struct arch *arch, uint64_t pc);
  */
 enum effect execution_step_x86_64(struct execution *x, const uint8_t *code, size_t left,
                                   struct effect_of *ret);
+enum effect execution_step_aarch64(struct execution *x, const uint8_t *code, size_t left,
+                                   struct effect_of *ret);
+
+/* ---- for the machines' files ---------------------------------------------------------------- */
+
+extern const struct held held_unknown;
+struct held held_number(int64_t n);
+/* Additions wrap, as the machine's do. */
+int64_t held_sum(int64_t a, int64_t b);
+struct held held_plus(struct held v, int64_t by);
+struct held held_add(struct held a, struct held b);
+struct held held_subtract(struct held a, struct held b);
+/* Store `size` bytes, of which only a whole word has a value. What is stored at an address that is
+ * not relative to a first value is passed over: it is taken not to be in the frame. */
+void execution_store(struct execution *x, struct held address, struct held v, unsigned size);
+struct held execution_load(struct execution *x, struct held address);
 
 #endif

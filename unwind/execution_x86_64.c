@@ -5,113 +5,14 @@
 #include "unwind/execution.h"
 #include "unwind/insn_x86_64.h"
 
-enum { WORD = 8 };
-
-static const struct held unknown = {.kind = HELD_UNKNOWN};
+enum { WORD = EXECUTION_WORD };
 
 /* DWARF's numbers of registers, by their numbers in instructions. */
 static const uint8_t dwarf[] = {DWARF_RAX, DWARF_RCX, DWARF_RDX, DWARF_RBX, DWARF_RSP, DWARF_RBP,
                                 DWARF_RSI, DWARF_RDI, DWARF_R8,  DWARF_R9,  DWARF_R10, DWARF_R11,
                                 DWARF_R12, DWARF_R13, DWARF_R14, DWARF_R15};
 
-static struct held number(int64_t n)
-{
-    return (struct held){.kind = HELD_NUMBER, .reg = ARCH_NO_REGISTER, .add = n};
-}
-
-/* Additions wrap, as the machine's do. */
-static int64_t sum(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-static struct held plus(struct held v, int64_t by)
-{
-    if (v.kind == HELD_TABLE_WORD || v.kind == HELD_TABLE_TARGET)
-        return by ? unknown : v;
-    v.add = sum(v.add, by);
-    return v;
-}
-
-static struct held add(struct held a, struct held b)
-{
-    if (a.kind == HELD_NUMBER && b.kind == HELD_TABLE_WORD) {
-        const struct held swap = a;
-        a = b;
-        b = swap;
-    }
-    if (a.kind == HELD_TABLE_WORD && b.kind == HELD_NUMBER && a.reg == 4 && a.add == b.add) {
-        a.kind = HELD_TABLE_TARGET;
-        return a;
-    }
-    if (b.kind == HELD_NUMBER)
-        return plus(a, b.add);
-    return a.kind == HELD_NUMBER ? plus(b, a.add) : unknown;
-}
-
-static struct held subtract(struct held a, struct held b)
-{
-    if (b.kind == HELD_NUMBER)
-        return plus(a, (int64_t)(0 - (uint64_t)b.add));
-    bool same = a.kind == b.kind && a.kind == HELD_REGISTER && a.reg == b.reg;
-    return same ? number((int64_t)((uint64_t)a.add - (uint64_t)b.add)) : unknown;
-}
-
-/* ---- memory -------------------------------------------------------------------------------- */
-
-/* Get the place of an address that can have stored values: it is relative to a first value. */
-static bool place_of(struct held address, struct stored *ret)
-{
-    if (address.kind != HELD_REGISTER || address.add != (int32_t)address.add)
-        return false;
-    ret->reg = address.reg;
-    ret->at = (int32_t)address.add;
-    return true;
-}
-
-/* Do `size` bytes at `a` overlap the word at `b`? */
-static bool overlap(const struct stored *a, unsigned size, const struct stored *b)
-{
-    return a->reg == b->reg && (int64_t)a->at - b->at < WORD && (int64_t)b->at - a->at < size;
-}
-
-/* Store `size` bytes. */
-static void store(struct execution *x, struct held address, struct held v, unsigned size)
-{
-    struct stored to = {.value = size == WORD ? v : unknown};
-    if (!place_of(address, &to))
-        return;
-    for (unsigned i = 0; i < x->nr_stored;) {
-        if (overlap(&to, size, &x->stored[i]))
-            x->stored[i] = x->stored[--x->nr_stored];
-        else
-            i++;
-    }
-    if (x->nr_stored == EXECUTION_STORES) {
-        x->stores_lost = true;
-        return;
-    }
-    x->stored[x->nr_stored++] = to;
-}
-
-static struct held load(struct execution *x, struct held address)
-{
-    struct stored from = {0};
-    uint64_t word;
-    if (address.kind == HELD_SLOT && x->read && x->read(x->context, address, &word)) {
-        x->has_read = true;
-        return number((int64_t)word);
-    }
-    if (!place_of(address, &from))
-        return unknown;
-    for (unsigned i = 0; i < x->nr_stored; i++) {
-        const struct stored *s = &x->stored[i];
-        if (overlap(&from, WORD, s))
-            return s->at == from.at ? s->value : unknown;
-    }
-    return x->stores_lost ? unknown
-                          : (struct held){.kind = HELD_SLOT, .reg = from.reg, .at = from.at};
-}
+/* ---- operands ------------------------------------------------------------------------------- */
 
 static struct held *reg_of(struct execution *x, unsigned reg)
 {
@@ -122,42 +23,42 @@ static struct held *reg_of(struct execution *x, unsigned reg)
 static struct held address_of(struct execution *x, const struct insn_parts *is)
 {
     if (is->segment)
-        return unknown;
+        return held_unknown;
     if (is->rip_relative)
-        return number((int64_t)(x->pc + (uint64_t)(int64_t)is->disp));
-    struct held v = is->base == INSN_NO_REGISTER ? number(0) : *reg_of(x, is->base);
+        return held_number((int64_t)(x->pc + (uint64_t)(int64_t)is->disp));
+    struct held v = is->base == INSN_NO_REGISTER ? held_number(0) : *reg_of(x, is->base);
     if (is->index != INSN_NO_REGISTER) {
         const struct held index = *reg_of(x, is->index);
         if (index.kind != HELD_NUMBER)
-            return unknown;
-        v = plus(v, (int64_t)((uint64_t)index.add * is->scale));
+            return held_unknown;
+        v = held_plus(v, (int64_t)((uint64_t)index.add * is->scale));
     }
-    return plus(v, is->disp);
+    return held_plus(v, is->disp);
 }
 
 /* A word of a table of jump targets: `size` bytes at (known address + index x size). */
 static struct held table_word(struct execution *x, const struct insn_parts *is, unsigned size)
 {
-    struct held base = is->base == INSN_NO_REGISTER ? number(0) : *reg_of(x, is->base);
+    struct held base = is->base == INSN_NO_REGISTER ? held_number(0) : *reg_of(x, is->base);
     if (is->segment || is->index == INSN_NO_REGISTER || is->scale != size ||
         base.kind != HELD_NUMBER)
-        return unknown;
+        return held_unknown;
     return (struct held){
-        .kind = HELD_TABLE_WORD, .reg = (uint8_t)size, .add = sum(base.add, is->disp)};
+        .kind = HELD_TABLE_WORD, .reg = (uint8_t)size, .add = held_sum(base.add, is->disp)};
 }
 
 static void push(struct execution *x, struct held v)
 {
     struct held *sp = &x->reg[DWARF_RSP];
-    *sp = plus(*sp, -WORD);
-    store(x, *sp, v, WORD);
+    *sp = held_plus(*sp, -WORD);
+    execution_store(x, *sp, v, WORD);
 }
 
 static struct held pop(struct execution *x)
 {
     struct held *sp = &x->reg[DWARF_RSP];
-    struct held v = load(x, *sp);
-    *sp = plus(*sp, WORD);
+    struct held v = execution_load(x, *sp);
+    *sp = held_plus(*sp, WORD);
     return v;
 }
 
@@ -166,7 +67,7 @@ static struct held pop(struct execution *x)
 /* Returns the value that an operand r/m of eight bytes has. */
 static struct held operand(struct execution *x, const struct insn_parts *is)
 {
-    return is->is_register ? *reg_of(x, is->rm) : load(x, address_of(x, is));
+    return is->is_register ? *reg_of(x, is->rm) : execution_load(x, address_of(x, is));
 }
 
 /* Write to an operand r/m. */
@@ -175,14 +76,14 @@ static void write_operand(struct execution *x, const struct insn_parts *is, stru
     if (is->is_register)
         *reg_of(x, is->rm) = v;
     else
-        store(x, address_of(x, is), v, insn_operand_size(is));
+        execution_store(x, address_of(x, is), v, insn_operand_size(is));
 }
 
 static void forget(struct execution *x, uint32_t registers)
 {
     for (unsigned i = 0; i < 16; i++) {
         if (registers >> i & 1)
-            *reg_of(x, i) = unknown;
+            *reg_of(x, i) = held_unknown;
     }
 }
 
@@ -191,8 +92,8 @@ static void forget(struct execution *x, uint32_t registers)
 static struct held combine(unsigned operation, struct held a, struct held b)
 {
     if (operation == 0)
-        return add(a, b);
-    return operation == 5 ? subtract(a, b) : unknown;
+        return held_add(a, b);
+    return operation == 5 ? held_subtract(a, b) : held_unknown;
 }
 
 /* 00 to 3f: operations on r/m and a register. */
@@ -201,10 +102,10 @@ static void do_arithmetic(struct execution *x, const struct insn_parts *is)
     unsigned operation = is->opcode >> 3, form = is->opcode & 7;
     bool same = is->has_modrm && is->is_register && is->reg == is->rm && form != 0 && form != 2;
     if ((operation == 6 || operation == 5) && same && (is->wide || !is->small)) {
-        *reg_of(x, is->rm) = number(0);
+        *reg_of(x, is->rm) = held_number(0);
         return;
     }
-    struct held v = unknown;
+    struct held v = held_unknown;
     if (is->wide && (form == 1 || form == 3)) {
         const struct held rm = operand(x, is), reg = *reg_of(x, is->reg);
         v = form == 1 ? combine(operation, rm, reg) : combine(operation, reg, rm);
@@ -222,11 +123,11 @@ static void do_arithmetic(struct execution *x, const struct insn_parts *is)
 static void do_immediate(struct execution *x, const struct insn_parts *is)
 {
     unsigned operation = is->reg & 7;
-    struct held v = unknown;
+    struct held v = held_unknown;
     if (operation == 7)
         return;
     if (is->wide && is->opcode != 0x80)
-        v = combine(operation, operand(x, is), number(is->value));
+        v = combine(operation, operand(x, is), held_number(is->value));
     forget(x, insn_written(is));
     write_operand(x, is, v);
 }
@@ -234,7 +135,7 @@ static void do_immediate(struct execution *x, const struct insn_parts *is)
 static void do_move(struct execution *x, const struct insn_parts *is)
 {
     bool load_it = is->opcode == 0x8a || is->opcode == 0x8b;
-    struct held v = unknown;
+    struct held v = held_unknown;
     if (load_it && is->wide && !is->is_register)
         v = table_word(x, is, WORD);
     if (is->wide && v.kind == HELD_UNKNOWN)
@@ -249,11 +150,11 @@ static void do_move(struct execution *x, const struct insn_parts *is)
 /* c7 and b8 to bf: an immediate, which is extended with zeros (mov r32) or its sign. */
 static void do_constant(struct execution *x, const struct insn_parts *is)
 {
-    struct held v = number(is->wide ? is->value : (int64_t)(uint32_t)is->value);
+    struct held v = held_number(is->wide ? is->value : (int64_t)(uint32_t)is->value);
     if (is->opcode == 0xc7)
-        write_operand(x, is, is->wide || (is->is_register && !is->small) ? v : unknown);
+        write_operand(x, is, is->wide || (is->is_register && !is->small) ? v : held_unknown);
     else /* the decoder keeps four bytes of an immediate of eight */
-        *reg_of(x, is->low) = is->wide || is->small ? unknown : v;
+        *reg_of(x, is->low) = is->wide || is->small ? held_unknown : v;
 }
 
 static void do_exchange(struct execution *x, const struct insn_parts *is)
@@ -264,7 +165,7 @@ static void do_exchange(struct execution *x, const struct insn_parts *is)
     if (!whole) {
         forget(x, insn_written(is));
         if (is->opcode == 0x87 && !is->is_register)
-            write_operand(x, is, unknown);
+            write_operand(x, is, held_unknown);
         return;
     }
     const struct held held = *reg_of(x, one);
@@ -279,7 +180,7 @@ static void do_group5(struct execution *x, const struct insn_parts *is)
     if (which == 6) {
         push(x, operand(x, is));
     } else if (which < 2) {
-        struct held v = is->wide ? plus(operand(x, is), which ? -1 : 1) : unknown;
+        struct held v = is->wide ? held_plus(operand(x, is), which ? -1 : 1) : held_unknown;
         forget(x, insn_written(is));
         write_operand(x, is, v);
     }
@@ -303,7 +204,7 @@ static bool do_push_or_pop(struct execution *x, const struct insn_parts *is)
         break;
     case 0x68:
     case 0x6a:
-        push(x, number(is->value));
+        push(x, held_number(is->value));
         break;
     case 0x8f: {
         struct held v = pop(x);
@@ -311,7 +212,7 @@ static bool do_push_or_pop(struct execution *x, const struct insn_parts *is)
         break;
     }
     case 0x9c: /* pushf */
-        push(x, unknown);
+        push(x, held_unknown);
         break;
     case 0x9d: /* popf */
         (void)pop(x);
@@ -327,12 +228,12 @@ static bool do_push_or_pop(struct execution *x, const struct insn_parts *is)
 
 static void do_other(struct execution *x, const struct insn_parts *is)
 {
-    struct held table = unknown;
+    struct held table = held_unknown;
     if (is->map == 0 && !is->vector && is->opcode == 0x63 && is->wide && !is->is_register)
         table = table_word(x, is, 4); /* movslq */
     forget(x, insn_written(is));
     if (insn_writes_memory(is))
-        store(x, address_of(x, is), unknown, 2 * WORD);
+        execution_store(x, address_of(x, is), held_unknown, 2 * WORD);
     if (table.kind == HELD_TABLE_WORD)
         *reg_of(x, is->reg) = table;
 }
@@ -349,7 +250,7 @@ static void do_one_byte(struct execution *x, const struct insn_parts *is)
     else if (op >= 0x88 && op <= 0x8b)
         do_move(x, is);
     else if (op == 0x8d)
-        *reg_of(x, is->reg) = is->wide ? address_of(x, is) : unknown;
+        *reg_of(x, is->reg) = is->wide ? address_of(x, is) : held_unknown;
     else if (op == 0xc7 || (op >= 0xb8 && op <= 0xbf))
         do_constant(x, is);
     else if (op == 0x87 || (op > 0x90 && op < 0x98))
@@ -365,7 +266,7 @@ static void do_instruction(struct execution *x, const struct insn_parts *is)
     if (is->map == 0 && !is->vector)
         do_one_byte(x, is);
     else if (is->map == 1 && !is->vector && (is->opcode == 0xa0 || is->opcode == 0xa8))
-        push(x, unknown); /* fs, gs */
+        push(x, held_unknown); /* fs, gs */
     else if (is->map == 1 && !is->vector && (is->opcode == 0xa1 || is->opcode == 0xa9))
         (void)pop(x);
     else
@@ -379,14 +280,14 @@ static enum effect do_call(struct execution *x, const struct insn_parts *is, uin
 {
     bool direct = is->opcode == 0xe8;
     if (direct && target == x->pc) { /* only the pc is wanted */
-        push(x, number((int64_t)x->pc));
+        push(x, held_number((int64_t)x->pc));
         return EFFECT_NEXT;
     }
-    struct held to = direct ? number((int64_t)target) : operand(x, is);
+    struct held to = direct ? held_number((int64_t)target) : operand(x, is);
     ret->target = to.kind == HELD_NUMBER ? (uint64_t)to.add : 0;
     for (unsigned reg = 0; reg < DWARF_RIP; reg++) {
         if (!(X86_64_SURVIVES & REG_BIT(reg)))
-            x->reg[reg] = unknown;
+            x->reg[reg] = held_unknown;
     }
     x->unsure = true;
     return EFFECT_CALL;
@@ -404,17 +305,6 @@ static enum effect do_indirect_jump(struct execution *x, const struct insn_parts
     ret->table = to;
     x->unsure |= table;
     return table ? EFFECT_TABLE : EFFECT_JUMP_UNKNOWN;
-}
-
-void execution_begin(struct execution *x, const struct arch *arch, uint64_t pc)
-{
-    x->pc = pc;
-    x->nr_stored = 0;
-    x->unsure = x->has_read = x->stores_lost = false;
-    x->read = NULL;
-    x->context = NULL;
-    for (unsigned reg = 0; reg < arch->reg.nr; reg++)
-        x->reg[reg] = (struct held){.kind = HELD_REGISTER, .reg = (uint8_t)reg};
 }
 
 enum effect execution_step_x86_64(struct execution *x, const uint8_t *code, size_t left,
@@ -446,6 +336,6 @@ enum effect execution_step_x86_64(struct execution *x, const uint8_t *code, size
         return EFFECT_STOP;
     x->reg[DWARF_RIP] = pop(x);
     if (is.opcode == 0xc2)
-        x->reg[DWARF_RSP] = plus(x->reg[DWARF_RSP], (uint16_t)is.value);
+        x->reg[DWARF_RSP] = held_plus(x->reg[DWARF_RSP], (uint16_t)is.value);
     return EFFECT_RETURN;
 }

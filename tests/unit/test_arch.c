@@ -146,18 +146,73 @@ static void aarch64_functions_begin_and_end_without_a_frame(void **state)
         assert_int_equal(arch_aarch64.point((const uint8_t *)&others[i]), ARCH_POINT_BODY);
 }
 
+/* adrp x16, +0x10 pages; ldr x17, [x16, #0xf8]; add x16, x16, #0xf8; br x17 */
+#define SLOT_CODE 0x90000090, 0xf9407e11, 0x9103e210, 0xd61f0220
+static const uint32_t push_x16_lr = 0xa9bf7bf0, bti_c = 0xd503245f, nop = 0xd503201f;
+
+static bool in_slot(const uint32_t *code, size_t at, size_t nr, unsigned *pushed)
+{
+    return arch_aarch64.in_import_slot((const uint8_t *)(code + at), 4 * at, 4 * (nr - at), pushed);
+}
+
+static void aarch64_slots_of_imported_functions_are_recognised(void **state)
+{
+    (void)state;
+    const uint32_t plain[] = {nop, SLOT_CODE, nop}, first[] = {push_x16_lr, SLOT_CODE, nop},
+                   marked[] = {bti_c, SLOT_CODE, nop},
+                   other[] = {nop, 0x90000090, 0xf9407e11, 0x9103e210, 0xd61f0200, nop};
+    uint64_t slot;
+    unsigned pushed;
+    for (size_t at = 1; at <= 4; at++) {
+        assert_true(in_slot(plain, at, 6, &pushed));
+        assert_int_equal(pushed, 0);
+        assert_true(in_slot(first, at, 6, &pushed));
+        assert_int_equal(pushed, 16);
+        assert_true(in_slot(marked, at, 6, &pushed));
+        assert_int_equal(pushed, 0);
+        assert_false(in_slot(other, at, 6, &pushed));
+        assert_false(in_slot(plain, at, 4, &pushed)); /* cut before its end */
+    }
+    assert_true(in_slot(first, 0, 6, &pushed) && pushed == 0);
+    assert_true(in_slot(marked, 0, 6, &pushed));
+    assert_false(in_slot(plain, 0, 6, &pushed) || in_slot(plain, 5, 6, &pushed));
+    for (size_t with_mark = 0; with_mark < 2; with_mark++) {
+        const uint32_t *code = with_mark ? marked : marked + 1;
+        assert_true(arch_aarch64.jump_by_slot((const uint8_t *)code, 20, 0x12340, &slot));
+        assert_int_equal(slot, 0x220f8);
+    }
+    assert_false(arch_aarch64.jump_by_slot((const uint8_t *)(plain + 1), 12, 0x12340, &slot));
+    assert_false(arch_aarch64.jump_by_slot((const uint8_t *)plain, 20, 0x12340, &slot));
+}
+
+static bool begins(uint32_t a, uint32_t b)
+{
+    const uint32_t code[] = {a, b};
+    return arch_aarch64.begins_function((const uint8_t *)code, sizeof(code), 0x1000);
+}
+
+static void aarch64_functions_begin_as_compilers_write_them(void **state)
+{
+    (void)state;
+    const uint32_t paciasp = 0xd503233f, push = 0xa9bd7bfd, store = 0xa9007bfd, pop = 0xa8c37bfd;
+    assert_true(begins(paciasp, nop) && begins(bti_c, nop) && begins(push, nop));
+    assert_true(begins(nop, push)); /* behind padding */
+    assert_false(begins(store, nop) || begins(pop, nop) || begins(nop, nop));
+}
+
 /* ---- AArch64's stacks ----------------------------------------------------------------------- */
 
 enum { MODULE = 0x10000, VDSO = 0x20000, STACK = 0x70000, REGION = 0x1000 };
 enum { X19 = 19, X28 = 28, FP = 29, LR = 30, SP = 31, PC = 32 };
 
 enum {
-    START = MODULE + 0x100,  /* the outermost: return address undefined */
-    LEAF = MODULE + 0x200,   /* no rule for lr */
-    FRAMED = MODULE + 0x300, /* stp x29,x30,[sp,#-32]!; str x19,[sp,#16] */
-    MANY = MODULE + 0x400,   /* as FRAMED with 96 bytes, and saves x28, too */
-    SIGNED = MODULE + 0x500, /* paciasp; as FRAMED */
-    FAR = MODULE + 0x600,    /* a frame too large for a compact rule */
+    START = MODULE + 0x100,    /* the outermost: return address undefined */
+    LEAF = MODULE + 0x200,     /* no rule for lr */
+    FRAMED = MODULE + 0x300,   /* stp x29,x30,[sp,#-32]!; str x19,[sp,#16] */
+    MANY = MODULE + 0x400,     /* as FRAMED with 96 bytes, and saves x28, too */
+    SIGNED = MODULE + 0x500,   /* paciasp; as FRAMED */
+    FAR = MODULE + 0x600,      /* a frame too large for a compact rule */
+    RESOLVER = MODULE + 0x700, /* glibc's: 208 bytes, lr 8 above them */
 };
 
 struct target {
@@ -182,6 +237,7 @@ static void put_functions(struct bytes *b)
     FDE(b, MANY, "\x0e\x60\x9d\x0c\x9e\x0b\x93\x0a\x9c\x01");
     FDE(b, SIGNED, "\x2d\x0e\x20\x9d\x04\x9e\x03\x93\x02\x48\x08");
     FDE(b, FAR, "\x0e\x80\x18\x9d\x80\x03\x9e\xff\x02");
+    FDE(b, RESOLVER, "\x0e\xd0\x01\x11\x1e\x7f");
 }
 
 static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
@@ -430,6 +486,98 @@ static void a_signal_frame_gives_all_registers(void **state)
     assert_int_equal(registers_sp(&t->out.registers), slot(100));
 }
 
+/* A PLT's first slot has pushed x16 and lr, and its CFI leaves that out. */
+static void glibcs_resolver_is_left_with_what_the_plt_has_pushed(void **state)
+{
+    struct target *t = *state;
+    t->stack[27] = START + 8;
+    walk(t, RESOLVER + 0x10);
+    expect_frames(t, (uint64_t[]){RESOLVER + 0x10, START + 8}, 2);
+    assert_int_equal(registers_sp(&t->out.registers), slot(28));
+}
+
+/* Nothing covers a PLT, but its bytes tell all. */
+static void a_slot_of_imported_functions_is_left_exactly(void **state)
+{
+    struct target *t = *state;
+    const uint32_t slots[] = {push_x16_lr, SLOT_CODE, nop, nop, nop, SLOT_CODE};
+    memcpy(t->vdso + 0x100, slots, sizeof(slots));
+    for (unsigned at = 0; at < 12; at++) {
+        if (at > 4 && at < 8)
+            continue;
+        t->in.registers.value[LR] = called(t, START + 8) | UINT64_C(0x2b) << 48;
+        walk(t, VDSO + 0x100 + 4 * at);
+        expect_frames(t, (uint64_t[]){VDSO + 0x100 + 4 * at, START + 8}, 2);
+        assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
+        assert_int_equal(registers_sp(&t->out.registers), slot(at > 0 && at < 5 ? 2 : 0));
+    }
+}
+
+/* The code up to the return shows that nothing was pushed. */
+static void code_without_cfi_is_left_exactly_where_its_instructions_say_how(void **state)
+{
+    struct target *t = *state;
+    /* mov x0, #1; cbz x1, the end; autiasp; ret */
+    const uint32_t leaf[] = {0xd2800020, 0xb4000041, 0xd50323bf, 0xd65f03c0};
+    memcpy(t->vdso + 0x20, leaf, sizeof(leaf));
+    t->in.registers.value[LR] = called(t, START + 8) | UINT64_C(0x2b) << 48;
+    t->in.registers.value[FP] = 0xf9;
+    walk(t, VDSO + 0x20);
+    expect_frames(t, (uint64_t[]){VDSO + 0x20, START + 8}, 2);
+    assert_int_equal(t->out.end, STACK_COMPLETE);
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
+    assert_int_equal(registers_sp(&t->out.registers), STACK);
+    assert_int_equal(t->out.registers.value[FP], 0xf9);
+}
+
+/* A caller without CFI: what it pushed is above its stack pointer, and lr is not its own any more.
+ */
+static void a_caller_without_cfi_is_left_by_its_instructions(void **state)
+{
+    struct target *t = *state;
+    /* stp x29, x30, [sp, #-32]!; mov x29, sp; str x19, [sp, #16]; blr x8; ldr x19, [sp, #16];
+     * ldp x29, x30, [sp], #32; ret */
+    const uint32_t framed[] = {0xa9be7bfd, 0x910003fd, 0xf9000bf3, 0xd63f0100,
+                               0xf9400bf3, 0xa8c27bfd, 0xd65f03c0};
+    enum { RETURN = VDSO + 0x20 + 16 };
+    memcpy(t->vdso + 0x20, framed, sizeof(framed));
+    t->in.registers.value[LR] = RETURN;
+    t->in.registers.value[FP] = STACK;
+    t->stack[0] = 0xf9;
+    t->stack[1] = called(t, START + 8);
+    t->stack[2] = 0x1919;
+    walk(t, LEAF + 4);
+    expect_frames(t, (uint64_t[]){LEAF + 4, RETURN, START + 8}, 3);
+    assert_int_equal(t->out.end, STACK_COMPLETE);
+    assert_int_equal(t->out.frames.at[2].provenance, PROVENANCE_EXACT);
+    assert_int_equal(t->out.registers.value[FP], 0xf9);
+    assert_int_equal(t->out.registers.value[X19], 0x1919);
+    assert_int_equal(registers_sp(&t->out.registers), slot(4));
+}
+
+/* A call on the way to the return may not return: the caller's call must lead here. The link
+ * register is no proof behind the loop's call, though the way from the entry has not changed it. */
+static void a_function_without_cfi_is_proven_by_its_callers_call(void **state)
+{
+    struct target *t = *state;
+    /* stp x29, x30, [sp, #-16]!; mov x29, sp; loop: cbz x0, end; bl elsewhere; b loop; end: bl
+     * elsewhere; ldp x29, x30, [sp], #16; ret */
+    const uint32_t looping[] = {0xa9bf7bfd, 0x910003fd, 0xb4000060, 0x94000100,
+                                0x17fffffe, 0x940000fe, 0xa8c17bfd, 0xd65f03c0};
+    const uint32_t bl = 0x94000000 | ((VDSO + 0x20 - (START + 4)) / 4 & 0x3ffffff);
+    memcpy(t->vdso + 0x20, looping, sizeof(looping));
+    memcpy(t->code + (START + 4 - MODULE), &bl, sizeof(bl));
+    t->in.registers.value[LR] = VDSO + 0x30; /* behind the loop's call */
+    t->in.registers.value[FP] = STACK;
+    t->stack[0] = 0xf9;
+    t->stack[1] = START + 8;
+    walk(t, VDSO + 0x28);
+    expect_frames(t, (uint64_t[]){VDSO + 0x28, START + 8}, 2);
+    assert_int_equal(t->out.frames.at[1].provenance, PROVENANCE_EXACT);
+    assert_int_equal(t->out.registers.value[FP], 0xf9);
+    assert_int_equal(registers_sp(&t->out.registers), slot(2));
+}
+
 /* ---- two machines --------------------------------------------------------------------------- */
 
 /* A file of another machine (below a wrong --symfs) must not lead the walk. */
@@ -518,6 +666,8 @@ int main(void)
         cmocka_unit_test(aarch64_calls_are_recognised),
         cmocka_unit_test(an_aarch64_calls_target_is_relative_to_the_call),
         cmocka_unit_test(aarch64_functions_begin_and_end_without_a_frame),
+        cmocka_unit_test(aarch64_slots_of_imported_functions_are_recognised),
+        cmocka_unit_test(aarch64_functions_begin_as_compilers_write_them),
         WALK(a_leafs_return_address_is_in_the_link_register),
         WALK(saved_registers_come_from_a_frame),
         WALK(more_registers_than_a_compact_rule_has_are_restored),
@@ -528,6 +678,11 @@ int main(void)
         WALK(a_chain_of_frame_pointers_is_a_guess),
         WALK(code_without_cfi_is_left_by_a_link_register_that_leads_elsewhere),
         WALK(a_signal_frame_gives_all_registers),
+        WALK(glibcs_resolver_is_left_with_what_the_plt_has_pushed),
+        WALK(a_slot_of_imported_functions_is_left_exactly),
+        WALK(code_without_cfi_is_left_exactly_where_its_instructions_say_how),
+        WALK(a_caller_without_cfi_is_left_by_its_instructions),
+        WALK(a_function_without_cfi_is_proven_by_its_callers_call),
         WALK(a_walk_uses_no_cfi_of_another_machine),
         WALK(a_walk_asks_no_walker_of_another_machine),
         WALK(two_machines_may_be_walked_side_by_side),

@@ -39,8 +39,9 @@ struct way {
 struct way_out {
     struct way way;
     enum grade grade;
-    uint64_t slot;  /* address of the return address */
-    uint64_t entry; /* of the function whose call proves it; 0: other things do */
+    uint64_t entry_sp; /* the stack pointer at the function's entry, where a call that pushes its
+                          return address has put it */
+    uint64_t entry;    /* of the function whose call proves it; 0: other things do */
     uint64_t value[ARCH_REGISTERS_MAX];
     uint64_t known;
     enum provenance provenance;
@@ -59,6 +60,12 @@ struct search {
 
 /* ---- values -------------------------------------------------------------------------------- */
 
+/* The address of a SLOT in this thread. */
+static uint64_t slot_address(const struct walk *w, struct held v)
+{
+    return w->value[v.reg] + (uint64_t)(int64_t)v.at;
+}
+
 /* Get a value as it is in this thread. Returns false if it cannot be known. */
 static bool resolve(struct walk *w, struct held v, uint64_t *ret, enum provenance *provenance)
 {
@@ -69,13 +76,13 @@ static bool resolve(struct walk *w, struct held v, uint64_t *ret, enum provenanc
     if ((v.kind != HELD_REGISTER && v.kind != HELD_SLOT) || v.reg >= ARCH_REGISTERS_MAX ||
         !(w->known & REG_BIT(v.reg)))
         return false;
-    uint64_t word, base = w->value[v.reg];
+    uint64_t word;
     if (v.kind == HELD_REGISTER) {
-        *ret = base + (uint64_t)v.add;
+        *ret = w->value[v.reg] + (uint64_t)v.add;
         return true;
     }
     /* What is below the stack pointer is nobody's, but for a function that calls nothing. */
-    uint64_t address = base + (uint64_t)(int64_t)v.at;
+    uint64_t address = slot_address(w, v);
     if ((address < walk_sp(w) && !walk_is_at_pc(w)) ||
         !memory_read_slot(&w->in->memory, address, &word, provenance))
         return false;
@@ -93,12 +100,16 @@ static bool read_word(void *context, struct held address, uint64_t *ret)
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
+enum { IN_LINK_REGISTER = 1 };
+
 /* A way from an entry to the pc. */
 struct reached {
     struct walk *w;
-    uint64_t wanted; /* the stack pointer at the entry; 0: it is to be found */
-    uint64_t sp;     /* at the entry, on the way that fits */
-    bool other;      /* a way leads here with another depth */
+    uint64_t wanted;    /* the stack pointer at the entry; 0: it is to be found */
+    uint64_t wanted_at; /* address of the word that has the return address, or IN_LINK_REGISTER; 0:
+                           it is to be found */
+    uint64_t sp;        /* at the entry, on the way that fits */
+    bool other;         /* a way leads here with another depth */
     struct execution at;
 };
 
@@ -116,13 +127,55 @@ static bool entry_sp(const struct walk *w, const struct execution *x, uint64_t *
     return *ret >= walk_sp(w);
 }
 
+/* Is the value what the register had first? */
+static bool is_first(struct held v, unsigned reg)
+{
+    return v.kind == HELD_REGISTER && v.reg == reg && !v.add;
+}
+
+/* Where does the way from an entry have what was in a register there? The stack pointer was `entry`
+ * above the present one. What is below the present one was restored, or is nobody's. */
+static struct held saved_at(const struct arch_registers *r, const struct execution *x, unsigned reg,
+                            int64_t entry)
+{
+    for (unsigned k = 0; k < x->nr_stored; k++) {
+        const struct stored *at = &x->stored[k];
+        if (at->reg == r->sp && entry + at->at >= 0 && is_first(at->value, reg))
+            return (struct held){.kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)(entry + at->at)};
+    }
+    return held_unknown;
+}
+
+/* The same of the return address. A call on another way here has changed the link register, but
+ * only behind an instruction that has saved it. */
+static struct held return_address_at(const struct arch_registers *r, const struct execution *x,
+                                     int64_t entry)
+{
+    if (!arch_has_link(r))
+        return (struct held){.kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)entry};
+    const struct held saved = saved_at(r, x, r->ra, entry);
+    return saved.kind == HELD_UNKNOWN && is_first(x->reg[r->ra], r->ra) ? x->reg[r->ra] : saved;
+}
+
+/* Is it where it is wanted? */
+static bool is_wanted(const struct reached *to, const struct execution *x, uint64_t sp)
+{
+    const struct walk *w = to->w;
+    if (to->wanted && sp != to->wanted)
+        return false;
+    if (!to->wanted_at)
+        return true;
+    const struct held v = return_address_at(&w->arch->reg, x, (int64_t)(sp - walk_sp(w)));
+    return to->wanted_at == (v.kind == HELD_SLOT ? slot_address(w, v) : IN_LINK_REGISTER);
+}
+
 static bool look_backward(void *context, const struct execution *x)
 {
     struct reached *to = context;
     uint64_t sp;
     if (!entry_sp(to->w, x, &sp))
         return false;
-    if (to->wanted && sp != to->wanted) {
+    if (!is_wanted(to, x, sp)) {
         to->other = true;
         return false;
     }
@@ -149,7 +202,8 @@ static enum explored follow_from(struct search *s, uint64_t entry, struct reache
 }
 
 /* Get the way out by the way from the entry. A register has been saved before it was changed. One
- * that was not saved on this way may have been on another one, so nothing is known of it. */
+ * that was not saved on this way may have been on another one, so nothing is known of it; but where
+ * the return address is still in the link register, there is no frame that could hold one. */
 static bool way_backward(const struct search *s, const struct reached *to, struct way *ret)
 {
     const struct walk *w = s->w;
@@ -158,20 +212,23 @@ static bool way_backward(const struct search *s, const struct reached *to, struc
     int64_t entry = (int64_t)(to->sp - walk_sp(w));
     if (entry != (int32_t)entry)
         return false;
+    int64_t popped = arch_has_link(r) ? 0 : 8;
     *ret = (struct way){.constant = true,
-                        .sp = {.kind = HELD_REGISTER, .reg = r->sp, .add = entry + 8},
-                        .pc = {.kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)entry}};
+                        .sp = {.kind = HELD_REGISTER, .reg = r->sp, .add = entry + popped},
+                        .pc = return_address_at(r, x, entry)};
+    bool frameless = ret->pc.kind == HELD_REGISTER;
     for (unsigned i = 0; i < r->nr_saved; i++) {
-        ret->saved[i].kind = HELD_UNKNOWN;
-        for (unsigned k = 0; k < x->nr_stored; k++) {
-            const struct stored *at = &x->stored[k];
-            if (at->reg == r->sp && at->value.kind == HELD_REGISTER && !at->value.add &&
-                at->value.reg == r->saved[i])
-                ret->saved[i] =
-                    (struct held){.kind = HELD_SLOT, .reg = r->sp, .at = (int32_t)entry + at->at};
-        }
+        unsigned reg = r->saved[i];
+        bool kept = frameless && is_first(x->reg[reg], reg);
+        ret->saved[i] = kept ? x->reg[reg] : saved_at(r, x, reg, entry);
     }
     return true;
+}
+
+/* May a value be a return address? It is in the stack, or still where a call has put it. */
+static bool may_be_return_address(const struct arch_registers *r, struct held v)
+{
+    return v.kind == HELD_SLOT || v.kind == HELD_NUMBER || (arch_has_link(r) && is_first(v, r->ra));
 }
 
 /* Get the caller's registers. Returns false if the way leads to no caller. */
@@ -181,12 +238,16 @@ static bool leave(struct search *s, struct way_out *ret)
     const struct arch_registers *r = &w->arch->reg;
     const struct way *way = &ret->way;
     ret->provenance = w->provenance > s->provenance ? w->provenance : s->provenance;
-    if ((way->pc.kind != HELD_SLOT && way->pc.kind != HELD_NUMBER) ||
+    unsigned popped = arch_has_link(r) ? 0 : 8; /* by the return */
+    if (!may_be_return_address(r, way->pc) ||
         !resolve(w, way->sp, &ret->value[r->sp], &ret->provenance) ||
-        ret->value[r->sp] <= walk_sp(w) ||
-        !resolve(w, way->pc, &ret->value[r->pc], &ret->provenance) || !ret->value[r->pc])
+        ret->value[r->sp] < walk_sp(w) + popped ||
+        !resolve(w, way->pc, &ret->value[r->pc], &ret->provenance))
         return false;
-    ret->slot = ret->value[r->sp] - 8;
+    ret->value[r->pc] &= r->address_mask;
+    if (!ret->value[r->pc])
+        return false;
+    ret->entry_sp = ret->value[r->sp] - popped;
     ret->known = REG_BIT(r->pc) | REG_BIT(r->sp);
     for (unsigned i = 0; i < r->nr_saved; i++) {
         unsigned reg = r->saved[i];
@@ -267,7 +328,8 @@ static struct call_before call_before(struct walk *w, uint64_t pc)
         return c;
     if (w->arch->direct_call(bytes + size, size, pc, &c.target))
         c.target = behind_plt(w, c.target);
-    else if (!w->arch->call_by_slot(bytes + size, size, pc, &slot) || !imported(w, slot, &c.target))
+    else if (!w->arch->call_by_slot || !w->arch->call_by_slot(bytes + size, size, pc, &slot) ||
+             !imported(w, slot, &c.target))
         c.target = 0;
     return c;
 }
@@ -291,7 +353,7 @@ static void use_saved(struct search *s, const struct reached *to, struct way_out
 static enum grade judge(struct search *s, struct way_out *found, bool unsure)
 {
     const struct call_before c = call_before(s->w, found->value[s->w->arch->reg.pc]);
-    struct reached to = {.wanted = found->slot};
+    struct reached to = {.wanted = found->entry_sp};
     enum explored got = EXPLORED_PART;
     if (!c.call)
         return GRADE_NONE;
@@ -337,7 +399,7 @@ struct returns {
 
 static bool same_way(const struct way_out *a, const struct way_out *b, const struct arch *arch)
 {
-    return a->slot == b->slot && a->value[arch->reg.pc] == b->value[arch->reg.pc];
+    return a->entry_sp == b->entry_sp && a->value[arch->reg.pc] == b->value[arch->reg.pc];
 }
 
 static bool look_forward(void *context, const struct execution *x)
@@ -471,8 +533,7 @@ static bool begin(struct search *s, struct walk *w, const struct code *code)
     s->best.grade = GRADE_NONE;
     uint8_t byte; /* of generated code mostly nothing is known */
     enum provenance ignored = PROVENANCE_EXACT;
-    if (!s->e || arch_has_link(&w->arch->reg) ||
-        !memory_read(&w->in->memory, walk_pc(w), &byte, 1, &ignored))
+    if (!s->e || !memory_read(&w->in->memory, walk_pc(w), &byte, 1, &ignored))
         return false;
     s->function_sought = false;
     s->start = s->end = 0;
@@ -484,7 +545,11 @@ static enum step_result take(struct search *s, const char *text)
     struct walk *w = s->w;
     const struct arch_registers *r = &w->arch->reg;
     const struct way_out *best = &s->best;
-    trace_say(w->in, w->out, TRACE_WAY, text, best->slot, 0);
+    const struct held pc = best->way.pc;
+    uint64_t at = pc.kind == HELD_SLOT ? slot_address(w, pc) : best->entry_sp;
+    if (pc.kind == HELD_REGISTER)
+        text = "the instructions say that the link register still has the return address";
+    trace_say(w->in, w->out, TRACE_WAY, text, at, 0);
     w->provenance = best->provenance;
     if (best->grade != GRADE_PROVEN) {
         w->provenance = PROVENANCE_GUESS;
@@ -492,7 +557,7 @@ static enum step_result take(struct search *s, const char *text)
             w->in, w->out->frames.nr, PROVENANCE_GUESS,
             "the step to it is not proven: the instructions lead to the word at #, but a call "
             "is on the way, which may not return, and no call is known to lead here",
-            best->slot);
+            at);
     }
     if (best->grade == GRADE_PROVEN)
         keep_way(s);
@@ -514,31 +579,54 @@ static bool by_function(struct search *s)
     return true;
 }
 
+/* Entries of functions that were tried in vain. */
+struct in_vain {
+    unsigned nr;
+    uint64_t entry[ENTRIES_MAX];
+};
+
+/* Is a word a return address behind a call of a function that leads here, as `to` wants it? */
+static bool by_word(struct search *s, uint64_t word, struct reached *to, struct in_vain *vain)
+{
+    const uint64_t entry = call_before(s->w, word & s->w->arch->reg.address_mask).target;
+    bool tried = !entry;
+    for (unsigned j = 0; j < vain->nr && !tried; j++)
+        tried = vain->entry[j] == entry;
+    if (tried)
+        return false;
+    if (follow_from(s, entry, to) == EXPLORED_FOUND && leave_backward(s, to)) {
+        s->best.grade = GRADE_PROVEN;
+        return true;
+    }
+    if (!to->other) /* else another word behind a call of it may fit */
+        vain->entry[vain->nr++] = entry;
+    return false;
+}
+
+/* The same of the link register. */
+static bool by_link_register(struct search *s)
+{
+    const struct arch_registers *r = &s->w->arch->reg;
+    struct reached to = {.wanted_at = IN_LINK_REGISTER};
+    struct in_vain vain = {0};
+    return arch_has_link(r) && s->w->known & REG_BIT(r->ra) &&
+           by_word(s, s->w->value[r->ra], &to, &vain);
+}
+
 /* By the words of the stack below `end`: is one behind a call of a function that leads here, and
  * just so far from here? */
 static bool by_words(struct search *s, uint64_t end)
 {
-    uint64_t in_vain[ENTRIES_MAX], word;
-    unsigned nr = 0;
+    struct in_vain vain = {0};
+    bool link = arch_has_link(&s->w->arch->reg);
     enum provenance ignored = PROVENANCE_EXACT;
-    for (unsigned i = 0; i < SEARCH_WORDS && nr < ENTRIES_MAX && s->left; i++) {
-        struct reached to = {.wanted = walk_sp(s->w) + 8 * (uint64_t)i};
-        if (to.wanted >= end)
+    for (unsigned i = 0; i < SEARCH_WORDS && vain.nr < ENTRIES_MAX && s->left; i++) {
+        uint64_t word, at = walk_sp(s->w) + 8 * (uint64_t)i;
+        struct reached to = {.wanted = link ? 0 : at, .wanted_at = link ? at : 0};
+        if (at >= end || !memory_read_slot(&s->w->in->memory, at, &word, &ignored))
             return false;
-        if (!memory_read_slot(&s->w->in->memory, to.wanted, &word, &ignored))
-            return false;
-        const uint64_t entry = call_before(s->w, word).target;
-        bool tried = !entry;
-        for (unsigned j = 0; j < nr && !tried; j++)
-            tried = in_vain[j] == entry;
-        if (tried)
-            continue;
-        if (follow_from(s, entry, &to) == EXPLORED_FOUND && leave_backward(s, &to)) {
-            s->best.grade = GRADE_PROVEN;
+        if (by_word(s, word, &to, &vain))
             return true;
-        }
-        if (!to.other) /* else another word behind a call of it may fit */
-            in_vain[nr++] = entry;
     }
     return false;
 }
@@ -550,7 +638,7 @@ static void look_nearer(struct search *s)
 {
     enum { NEAR = 64 << 10 };
     const struct way_out found = s->best;
-    if (walk_pc(s->w) - found.entry >= NEAR && !by_words(s, found.slot))
+    if (walk_pc(s->w) - found.entry >= NEAR && !by_words(s, found.entry_sp))
         s->best = found;
 }
 
@@ -574,7 +662,7 @@ enum step_result walk_by_instructions(struct walk *w, const struct code *code)
     if (by_function(&s))
         return take(&s, "the instructions from the function's entry to the pc say that the return "
                         "address is at #");
-    if (by_words(&s, UINT64_MAX))
+    if (by_link_register(&s) || by_words(&s, UINT64_MAX))
         return take(&s, "the call before the return address at # leads to the pc, with the stack "
                         "as deep as it is");
     s.best = guessed;
