@@ -329,7 +329,8 @@ size_t session_jit_functions(const struct thread_context *p, uint64_t pc, uint64
  * recorded. */
 static bool holds_file(const struct region *r)
 {
-    return r->map.dso->kind == DSO_FILE && !r->written && !(r->map.prot & PROT_WRITE) &&
+    bool file = r->map.dso->kind == DSO_FILE || r->map.dso->kind == DSO_VDSO;
+    return file && !r->written && !(r->map.prot & PROT_WRITE) &&
            (r->map.prot & (PROT_READ | PROT_EXEC));
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Frames without CFI: generated code, hand-written assembly, stripped files. A step found here is a
- * guess, and so are all frames after it. Two exceptions are exact: what the code's instructions
- * prove (walk_instructions.c); and the kernel's signal frame, whose trampoline is known by its
- * bytes and whose layout is ABI.
+ * guess, and so are all frames after it. Three exceptions are exact: what the code's instructions
+ * prove (walk_instructions.c); a PLT's slots, which are known by their bytes; and the kernel's
+ * signal frame, whose trampoline is known by its bytes and whose layout is ABI.
  */
 #include "unwind/native/walk.h"
 
@@ -99,6 +99,46 @@ enum step_result walk_sigreturn(struct walk *w, const struct code *code)
     return STEP_OK;
 }
 
+/* Returns the address in the link register; 0: there is no such register, or it is not known. */
+static uint64_t link_address(const struct walk *w)
+{
+    const struct arch_registers *r = &w->arch->reg;
+    bool known = arch_has_link(r) && w->known & REG_BIT(r->ra);
+    return known ? w->value[r->ra] & r->address_mask : 0;
+}
+
+/* ---- slots of imported functions ------------------------------------------------------------ */
+
+/* Step out of a slot of a PLT, where no CFI covers them. It is exact: the code's bytes show it. */
+static enum step_result step_by_import_slot(struct walk *w)
+{
+    enum { MOST = ARCH_IMPORT_SLOT_MAX };
+    const struct arch_registers *r = &w->arch->reg;
+    uint8_t bytes[2 * MOST];
+    enum provenance ignored = PROVENANCE_EXACT;
+    size_t before = MOST, after = MOST;
+    unsigned pushed;
+    uint64_t pc = walk_pc(w), to = link_address(w);
+    if (!w->arch->in_import_slot || !walk_is_at_pc(w) || !to)
+        return STEP_NO;
+    while (after && !memory_read(&w->in->memory, pc, bytes + MOST, after, &ignored))
+        after -= 4;
+    while (before &&
+           !memory_read(&w->in->memory, pc - before, bytes + MOST - before, before, &ignored))
+        before -= 4;
+    if (!w->arch->in_import_slot(bytes + MOST, before, after, &pushed) ||
+        !walk_is_return_address(w, to, false))
+        return STEP_NO;
+    say(w, TRACE_WAY,
+        "the code is a slot through which an imported function is called: the return address # is "
+        "in the link register",
+        to);
+    w->value[r->pc] = to;
+    w->value[r->sp] += pushed;
+    w->known &= r->survives;
+    return STEP_OK;
+}
+
 /* ---- return addresses ---------------------------------------------------------------------- */
 
 size_t walk_read_before(struct walk *w, uint64_t pc, uint8_t bytes[ARCH_CALL_MAX])
@@ -190,14 +230,6 @@ static enum step_result accept(struct walk *w, uint64_t slot, bool saved_fp, boo
     if (saved_fp)
         w->known |= REG_BIT(r->fp);
     return STEP_OK;
-}
-
-/* Returns the address in the link register; 0: there is no such register, or it is not known. */
-static uint64_t link_address(const struct walk *w)
-{
-    const struct arch_registers *r = &w->arch->reg;
-    bool known = arch_has_link(r) && w->known & REG_BIT(r->ra);
-    return known ? w->value[r->ra] & r->address_mask : 0;
 }
 
 /* Accepts the guess that the call to this function is the last one: the return address is where the
@@ -380,12 +412,16 @@ enum step_result walk_guess(struct walk *w, const struct code *code)
             walk_pc(w));
         return walk_end(w, STACK_COMPLETE, 0);
     }
-    enum step_result got = walk_by_instructions(w, code);
+    enum step_result got = step_by_import_slot(w);
+    if (got == STEP_NO)
+        got = walk_by_instructions(w, code);
     if (got != STEP_NO)
         return got;
     if (exact_pc && code->executable && guess_by_point(w, code) == STEP_OK)
         return STEP_OK;
-    if (exact_pc && is_outside(code, link_address(w)) && accept_leaf(w, true) == STEP_OK)
+    /* Generated code keeps other things in the link register, too. */
+    bool file = code->owner == CODE_ELF;
+    if (exact_pc && file && is_outside(code, link_address(w)) && accept_leaf(w, true) == STEP_OK)
         return STEP_OK;
     if (code->executable && guess_by_frame_pointer(w) == STEP_OK)
         return STEP_OK;

@@ -93,6 +93,17 @@ static enum step_result return_address(struct walk *w, const struct reg_rule *ru
     return got;
 }
 
+/* What a row's CFA leaves out of the caller's stack pointer. A return address that is saved above
+ * the CFA was pushed before the function began: a PLT has pushed it with another word, and glibc's
+ * CFI of _dl_runtime_resolve (AArch64) counts its own pushes only. */
+static uint64_t pushed_before(const struct arch_registers *r, const struct cfi_row *row)
+{
+    enum { PUSHED = 16 };
+    const struct reg_rule *ra = &row->regs[r->ra];
+    bool above = ra->kind == REG_OFFSET && ra->offset == PUSHED / 2;
+    return above && arch_has_link(r) && row->regs[r->sp].kind == REG_UNSPECIFIED ? PUSHED : 0;
+}
+
 enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
                                     const struct code *code, uint64_t cfa)
 {
@@ -114,6 +125,7 @@ enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
         else
             w->done = false; /* a lost register does not end the walk */
     }
+    value[r->sp] += pushed_before(r, row);
     if (arch_has_link(r) && !row->signal_frame) /* the call from there has changed it */
         known &= ~REG_BIT(r->ra);
     memcpy(w->value, value, sizeof(value));
