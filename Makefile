@@ -161,6 +161,11 @@ check: deps-check
 check-kernels: deps all
 	+tests/kernels/run
 
+# Recordings of an AArch64 machine, and its LuaJITs at a thousand random instructions: some 20 minutes.
+check-aarch64: deps all
+	tests/truth/test_aarch64
+	tests/truth/test_aarch64_luajit 250
+
 # Two million instructions of libraries and of x264, taken to have no CFI, each unwound: some minutes.
 check-steps: deps $(B)/tests/test_code_steps
 	tests/steps/run $(B)/tests/test_code_steps
@@ -273,5 +278,5 @@ clean:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-.PHONY: FORCE all libs deps deps-check check check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install uninstall clean
+.PHONY: FORCE all libs deps deps-check check check-aarch64 check-kernels check-steps soak tests asan fuzz fuzz-coverage fuzzers storms storm-lua bench bench-record demo format format-check tidy install uninstall clean
 .SECONDARY:

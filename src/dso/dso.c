@@ -520,8 +520,7 @@ static void *load_cfi(struct dso_entry *d)
         dso_set_problem(d, "%s", err.text);
         return NULL;
     }
-    if (s.arch == &arch_x86_64) /* the runtimes' readers of machine code are for x86-64 */
-        find_runtimes(d, cfi);
+    find_runtimes(d, cfi);
     return cfi;
 }
 

@@ -132,6 +132,7 @@ static enum frame_kind step_at(struct fixture *f, uint64_t offset)
     unsigned left = 16;
     assert_non_null(state);
     f->out.frames.nr = 0;
+    f->input.registers.arch = &arch_x86_64;
     f->registers =
         (struct registers){.arch = &arch_x86_64, .known = 1u << DWARF_RIP | 1u << DWARF_RSP};
     f->registers.value[DWARF_RIP] = BLOB + offset;

@@ -259,6 +259,8 @@ int lua_discover_with(const struct runtime_image *image, struct lua_layout *ret,
 
 int lua_discover(const struct runtime_image *image, struct lua_layout *ret, struct error *err)
 {
+    if (image->cfi && image->cfi->arch != &arch_x86_64)
+        return 0; /* its instructions are not those that are looked for */
     return lua_discover_with(image, ret, NULL, err);
 }
 

@@ -101,7 +101,8 @@ void luajit_crosscheck(const struct luajit_image *image, struct luajit_layout *l
     csh handle;
     l->confirmed = l->contradicted = 0;
     l->contradiction = NULL;
-    if (!image->symbol || cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
+    if (!image->symbol || l->machine != LUAJIT_ON_X86_64 ||
+        cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
         return;
     if (cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON) == CS_ERR_OK)
         compare(handle, image, l);

@@ -19,7 +19,7 @@ static inline bool push(struct luajit_walk *w, const struct frame *f)
 bool emit_native(struct luajit_walk *w, uint64_t cfa)
 {
     const struct code *c = &w->step->code;
-    struct frame f = {.pc = walk_register(w, DWARF_RIP),
+    struct frame f = {.pc = step_pc(w),
                       .cfa = cfa,
                       .code = c->token,
                       .kind = c->owner == CODE_JIT ? FRAME_JIT : FRAME_NATIVE,
@@ -30,7 +30,7 @@ bool emit_native(struct luajit_walk *w, uint64_t cfa)
 
 bool emit_unknown(struct luajit_walk *w, uint64_t cfa)
 {
-    struct frame f = {.pc = walk_register(w, DWARF_RIP),
+    struct frame f = {.pc = step_pc(w),
                       .cfa = cfa,
                       .code = w->step->code.token,
                       .kind = FRAME_LUA,
@@ -49,7 +49,7 @@ void emit_begin(struct emitter *e, struct luajit_walk *w, uint64_t L, uint64_t c
 {
     e->w = w; /* (`pending` is valid only if has_pending is set) */
     e->L = L;
-    e->pc = walk_register(w, DWARF_RIP);
+    e->pc = step_pc(w);
     e->cfa = cfa;
     e->trace = 0;
     e->pending_base = e->inner_base = e->trace_address = 0;

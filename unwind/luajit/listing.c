@@ -142,11 +142,9 @@ static int read_exit(struct listing_reader *l, uint32_t number, struct luajit_li
                      struct error *err)
 {
     const struct luajit_trace *t = &l->trace;
-    uint16_t offset = 0;
     *ret = (struct luajit_listing_exit){0};
-    if (t->has_mcofs)
-        luajit_read(&l->r, t->snap + (uint64_t)t->snap_size * number + 6, &offset, sizeof(offset));
-    ret->offset = offset;
+    if (!luajit_snapshot_start(&l->r, t, number, &ret->offset))
+        ret->offset = 0;
     if (!luajit_snapshot_frames(&l->r, t, number, &l->inlined))
         return 0;
     ret->inlined = l->inlined.nr;

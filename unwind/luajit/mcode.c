@@ -41,6 +41,8 @@ static uint64_t block_L(struct luajit_walk *w, uint64_t si)
 static bool leave_trace_block(struct luajit_walk *w, uint64_t si)
 {
     uint64_t r12, r13;
+    if (w->vm.layout->machine != LUAJIT_ON_X86_64)
+        return walk_leave_block(w, si);
     if (!read_native(w, si, &r12) || !read_native(w, w->vm.layout->gc64 ? si - 8 : si + 8, &r13) ||
         !walk_leave_block(w, si))
         return false;
@@ -248,6 +250,15 @@ static bool has_store(const uint8_t *code, uint32_t size, uint32_t field)
     return false;
 }
 
+/* The same of AArch64's code: "str register, [x22 + field]"? */
+static bool has_store_a64(const uint8_t *code, uint32_t size, uint32_t field)
+{
+    for (uint32_t at = 0; at + 4 <= size; at += 4)
+        if ((load_u32(code + at, false) & ~0x1fu) == (0xf90002c0 | field / 8 << 10))
+            return true;
+    return false;
+}
+
 /* Has the snapshot's code stored another base before `offset` ("mov [r14 + jit_base], register")?
  * It does so for a return below the trace's start frame, or a jump to a trace that starts above it.
  * In recursion the frames fit at both bases. */
@@ -256,17 +267,19 @@ static bool has_moved_base(struct luajit_walk *w, const struct luajit_trace *t, 
 {
     enum { PIECE = 512 };
     const struct luajit_layout *l = w->vm.layout;
-    const uint32_t field = (uint32_t)(l->jit_base - l->g2disp);
+    const bool x86 = l->machine == LUAJIT_ON_X86_64;
+    const uint32_t field = (uint32_t)(l->jit_base - (x86 ? l->g2disp : 0));
     uint8_t code[PIECE];
     uint32_t from;
     enum provenance ignored = PROVENANCE_EXACT; /* any reading will do: only jumps are patched */
     if (!l->gc64 || !luajit_snapshot_start(&w->r, t, number, &from))
         return false;
-    for (; from + STORE <= offset; from += PIECE - STORE + 1) {
+    const uint32_t least = x86 ? STORE : 4;
+    for (; from + least <= offset; from += PIECE - STORE - 1) { /* a whole number of words */
         uint32_t size = offset - from < PIECE ? offset - from : PIECE;
         if (!memory_read(w->r.m, t->mcode + from, code, size, &ignored))
             return false;
-        if (has_store(code, size, field))
+        if (x86 ? has_store(code, size, field) : has_store_a64(code, size, field))
             return true;
     }
     return false;
@@ -281,9 +294,9 @@ static bool find_reading(struct luajit_walk *w, const struct luajit_state *L,
 {
     enum { END = 64 }; /* bytes of code that hold all adjustments before a trace's last jump */
     static const int8_t neighbours[] = {0, 1, -1, 2};
-    uint64_t offset = walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode;
+    uint64_t offset = step_pc(w) - !walk_is_exact(w) - t->mcode;
     bool moved = offset < t->szmcode && has_moved_base(w, t, number, (uint32_t)offset);
-    bool at_end = walk_register(w, DWARF_RIP) - t->mcode + END >= t->szmcode;
+    bool at_end = step_pc(w) - t->mcode + END >= t->szmcode;
     unsigned first = moved && number + 1 < t->nsnap; /* the code has returned: the base belongs to
                                                         the next snapshot */
     for (unsigned i = 0; i < sizeof(neighbours); i++) {
@@ -396,9 +409,10 @@ static bool calls_foreign(struct luajit_walk *w, const struct luajit_trace *t)
     const struct frame *callee = &s->out->frames.at[s->out->frames.nr - 1];
     if (callee->kind != FRAME_NATIVE)
         return true;
+    bool x86 = w->vm.layout->machine == LUAJIT_ON_X86_64; /* whose code is read */
     return codemap_lookup(&s->input->code, callee->pc, s->input->memory.time, &code) &&
-           (!luajit_of_module(code.cfi) ||
-            luajit_call_by_ffi(&w->r, t, (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode)));
+           (!luajit_of_module(code.cfi) || !x86 ||
+            luajit_call_by_ffi(&w->r, t, (uint32_t)(step_pc(w) - t->mcode)));
 }
 
 /* The prototypes of the frames in a snapshot. */
@@ -435,7 +449,7 @@ static bool is_same_chain(const struct chain *a, const struct chain *b)
 static bool called_target(struct luajit_walk *w, uint64_t *ret)
 {
     enum { CALL = X86_64_DIRECT_CALL };
-    uint64_t ra = walk_register(w, DWARF_RIP);
+    uint64_t ra = step_pc(w);
     uint8_t code[CALL];
     unsigned reg;
     enum provenance ignored = PROVENANCE_EXACT;
@@ -457,7 +471,7 @@ static bool is_caller_proven(struct luajit_walk *w, const struct luajit_state *L
     struct reading reading;
     bool weak;
     struct luajit_call call = {.before = covering, .behind = covering + 1};
-    uint32_t offset = (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode);
+    uint32_t offset = (uint32_t)(step_pc(w) - t->mcode);
     reading_begin(&reading, base, false);
     if (!called_target(w, &call.target) ||
         !find_reading(w, L, t, covering, base, &reading, &weak) || reading.number != covering)
@@ -479,7 +493,7 @@ static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
 {
     struct chain covering, after;
     uint32_t snapshots[CALL_SNAPSHOTS];
-    uint32_t offset = (uint32_t)(walk_register(w, DWARF_RIP) - t->mcode);
+    uint32_t offset = (uint32_t)(step_pc(w) - t->mcode);
     if (!luajit_trace_knows_others(&w->r, t, NULL, 0))
         return true; /* the trace has inlined nothing */
     bool read = read_chain(w, L, t, *number, base, &covering);
@@ -487,8 +501,10 @@ static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
                   read_chain(w, L, t, *number + 1, base, &after) &&
                   is_same_chain(&covering, &after) &&
                   !luajit_trace_knows_others(&w->r, t, covering.protos, covering.nr);
-    unsigned nr =
-        proven ? 0 : luajit_call_snapshots(&w->r, t, offset, *number, w->vm.blob, snapshots);
+    bool x86 = w->vm.layout->machine == LUAJIT_ON_X86_64; /* whose code is read */
+    unsigned nr = proven || !x86
+                      ? 0
+                      : luajit_call_snapshots(&w->r, t, offset, *number, w->vm.blob, snapshots);
     for (unsigned i = 0; i < nr; i++) {
         bool last = i + 1 == nr;
         if (!read_chain(w, L, t, snapshots[i], base, &after) ||
@@ -592,8 +608,8 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
 /* ---- a frame in a trace -------------------------------------------------------------------- */
 
 /* Find the block of a trace's frame by L's chain; false: the chain does not fit the trace. */
-static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
-                        const struct luajit_state *L, uint64_t pushed, uint64_t *si)
+static bool trace_block_x86_64(struct luajit_walk *w, const struct luajit_trace *t,
+                               const struct luajit_state *L, uint64_t pushed, uint64_t *si)
 {
     uint64_t sp = walk_register(w, DWARF_RSP) + pushed + 16, room;
     struct luajit_trace parent;
@@ -612,12 +628,30 @@ static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
             luajit_trace_read(&w->r, w->vm.g, number, &parent) && room == parent.spadjust);
 }
 
+/* The same on AArch64, where x29 stays the block's. */
+static bool trace_block_aarch64(struct luajit_walk *w, const struct luajit_state *L, uint64_t *si)
+{
+    const struct arch_registers *r = walk_registers(w);
+    *si = walk_register(w, r->fp) + 16 - (uint64_t)w->vm.layout->frame_size;
+    return walk_knows(w, r->fp) && *si == next_block(w, L) && block_L(w, *si) == L->address;
+}
+
+static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
+                        const struct luajit_state *L, uint64_t pushed, uint64_t *si)
+{
+    if (w->vm.layout->machine == LUAJIT_ON_X86_64)
+        return trace_block_x86_64(w, t, L, pushed, si);
+    return trace_block_aarch64(w, L, si);
+}
+
 /* The VM's memory does not fit the stack, because it is of another moment. Walk only the native
  * side, with the trace's own frame size. */
 static enum walker_result step_unfitting(struct luajit_walk *w, const struct luajit_trace *t,
                                          uint32_t exitno)
 {
     struct luajit_state L;
+    if (w->vm.layout->machine != LUAJIT_ON_X86_64)
+        return WALKER_NO; /* native rules follow x29 */
     uint64_t si = walk_register(w, DWARF_RSP) + 16 + t->spadjust;
     uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
     if (!luajit_read_state(&w->r, block_L(w, si), &L) || L.g != w->vm.g)
@@ -668,10 +702,9 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
     luajit_read_moving_ref(&w->r, w->vm.g + (uint64_t)w->vm.layout->jit_base, &base);
     bool guess = false, found = exitno != UINT32_MAX;
     if (!found)
-        found = luajit_snapshot_at(
-            &w->r, w->vm.g, t,
-            (uint32_t)(walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode), &exitno,
-            &guess);
+        found = luajit_snapshot_at(&w->r, w->vm.g, t,
+                                   (uint32_t)(step_pc(w) - !walk_is_exact(w) - t->mcode), &exitno,
+                                   &guess);
     if (found && guess && !same_functions_before(w, t, exitno))
         emit_weaken(&e, PROVENANCE_GUESS, snapshot_unsure);
     enum luajit_segment_end end =
@@ -691,10 +724,20 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
 
 /* ---- exits --------------------------------------------------------------------------------- */
 
-/* Find the block below an exiting trace, and its L. */
+/* Find the block below an exiting trace, and its L, on AArch64. */
+static bool exit_block_aarch64(struct luajit_walk *w, struct luajit_state *L, uint64_t *si)
+{
+    const unsigned g = luajit_aarch64.vm;
+    return walk_knows(w, g) && walk_use_vm(w, walk_register(w, g), w->vm.layout, w->vm.blob) &&
+           running_state(w, running_field(w->vm.layout), L) && trace_block_aarch64(w, L, si);
+}
+
+/* The same on any machine. */
 static bool exit_block_state(struct luajit_walk *w, uint64_t S, struct luajit_state *L,
                              uint64_t *si)
 {
+    if (w->vm.layout->machine != LUAJIT_ON_X86_64)
+        return exit_block_aarch64(w, L, si);
     enum { ROOM_MAX = 1 << 16 };
     const struct luajit_layout *l = w->vm.layout;
     const int32_t fields[] = {running_field(l), l->J_L};
@@ -727,13 +770,14 @@ static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct 
 {
     enum { NUMBER_LOADED = 0x20, STORES = 14 };
     const struct luajit_layout *l = w->vm.layout;
-    uint64_t o = walk_register(w, DWARF_RIP) - w->vm.blob, in = o - (uint64_t)l->exit_handler;
+    uint64_t o = step_pc(w) - w->vm.blob, in = o - (uint64_t)l->exit_handler;
     uint32_t parent, number;
     if (!exact || o >= (uint64_t)l->evidence[LUAJIT_F_exitno] - 1 + STORES)
         return luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->parent, &parent) &&
                luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->exitno, exitno) &&
                luajit_trace_read(&w->r, w->vm.g, parent, t);
-    if (!luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->vmstate, &parent))
+    if (l->machine != LUAJIT_ON_X86_64 ||
+        !luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->vmstate, &parent))
         return false;
     if ((int32_t)parent <= 0)
         parent = (uint32_t)walk_register(w, DWARF_RCX);
@@ -824,10 +868,11 @@ static enum exit_phase exit_phase(struct luajit_walk *w)
 {
     enum { CALL = X86_64_DIRECT_CALL, REACH = 256, CODE_MAX = 1024 };
     const struct walker_step *s = w->step;
-    uint64_t ra = walk_register(w, DWARF_RIP), start;
+    uint64_t ra = step_pc(w), start;
     uint8_t code[CALL];
     enum provenance ignored = PROVENANCE_EXACT;
     if (walk_is_exact(w) || s->out->frames.nr == 0 ||
+        w->vm.layout->machine != LUAJIT_ON_X86_64 || /* whose code is read */
         !memory_read(&s->input->memory, ra - CALL, code, CALL, &ignored) ||
         !x86_64_direct_call(code + CALL, CALL, ra, &start))
         return EXIT_UNKNOWN;
@@ -855,7 +900,8 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
                                          struct lua_position *next)
 {
     const struct luajit_layout *l = w->vm.layout;
-    uint64_t o = walk_register(w, DWARF_RIP) - w->vm.blob, base = 0;
+    const struct luajit_machine *m = walk_machine(w);
+    uint64_t o = step_pc(w) - w->vm.blob, base = 0;
     enum provenance before = w->r.provenance;
     struct luajit_trace t;
     struct luajit_sink sink = emit_sink(e);
@@ -886,10 +932,10 @@ static enum luajit_segment_end walk_exit(struct luajit_walk *w, const struct lua
             if (phase == EXIT_RESTORED && goes_on_at(w, L, si, at))
                 w->r.provenance = before;
         }
-    } else if (!handler && o >= (uint64_t)l->exit_interp && walk_knows(w, DWARF_RDX)) {
+    } else if (!handler && o >= (uint64_t)l->exit_interp && walk_knows(w, m->base)) {
         /* (Between lj_trace_exit and that place rbx is not loaded: it still has the trace's
          * value.) */
-        uint64_t rdx = vm_register(w, DWARF_RDX), rbx = vm_register(w, DWARF_RBX);
+        uint64_t rdx = vm_register(w, m->base), rbx = vm_register(w, m->pc);
         const struct luajit_function *f = luajit_function_at(&w->r, L, rdx, NULL);
         if (luajit_pc_inside(f, rbx + 4))
             at = (struct lua_position){rdx, rbx + 4};
@@ -906,12 +952,13 @@ enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
     struct luajit_state L;
     struct emitter e;
     struct lua_position next;
+    const struct luajit_layout *l = w->vm.layout;
     uint64_t si;
     w->r.provenance = PROVENANCE_EXACT;
     walk_say(w, TRACE_WAY, "a trace is being left: LuaJIT's exit handler; rsp on the trace was #",
              S, 0);
     if (!exit_block_state(w, S, &L, &si))
-        return step_searched(w, w->vm.layout, w->vm.blob, S + 16);
+        return l->machine == LUAJIT_ON_X86_64 ? step_searched(w, l, w->vm.blob, S + 16) : WALKER_NO;
     rest_on_reads(w);
     struct segment *s = segment_get(w, L.address, si);
     emit_begin(&e, w, L.address, si + (uint64_t)w->vm.layout->frame_size);
@@ -942,7 +989,7 @@ enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
 static enum walker_result step_callback(struct luajit_walk *w, const struct luajit_blob *blob)
 {
     enum { PAGE = 4096, TAIL = 20, BACK = 13 };
-    uint64_t pc = walk_register(w, DWARF_RIP), page = pc & ~(uint64_t)(PAGE - 1), pointer;
+    uint64_t pc = step_pc(w), page = pc & ~(uint64_t)(PAGE - 1), pointer;
     const struct memory *m = &w->step->input->memory;
     uint8_t code[BACK + 2] = {0};
     enum provenance provenance = PROVENANCE_EXACT;
@@ -970,7 +1017,7 @@ static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
     struct luajit_trace t;
     uint32_t vmstate, exitno;
     unsigned pushes;
-    uint64_t pc = walk_register(w, DWARF_RIP);
+    uint64_t pc = step_pc(w);
     if (layout->trace == LUAJIT_UNKNOWN)
         return WALKER_NO;
     luajit_reader_use(&w->r, layout);
@@ -981,7 +1028,8 @@ static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
     uint32_t running = (int32_t)vmstate > 0 ? vmstate : 0;
     if (luajit_trace_find(&w->r, g, pc - !walk_is_exact(w), running, &t))
         return step_trace(w, &t, UINT32_MAX, 0);
-    if (!walk_is_exact(w) || !luajit_exit_stub(&w->r, g, pc, &exitno, &pushes) ||
+    if (!walk_is_exact(w) || layout->machine != LUAJIT_ON_X86_64 ||
+        !luajit_exit_stub(&w->r, g, pc, &exitno, &pushes) ||
         !luajit_trace_read(&w->r, g, running, &t))
         return WALKER_NO;
     if (exitno == UINT32_MAX) { /* behind the first push the number is on the stack */
@@ -995,7 +1043,20 @@ static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
     return step_trace(w, &t, exitno, 8 * (uint64_t)pushes);
 }
 
-enum walker_result step_mcode(struct luajit_walk *w)
+enum walker_result step_mcode_aarch64(struct luajit_walk *w)
+{
+    const struct luajit_process *p = w->process;
+    enum walker_result got = WALKER_NO;
+    for (size_t i = 0; i < p->nr_blobs && got == WALKER_NO; i++) {
+        const struct luajit_blob *b = &p->blobs[i];
+        const unsigned g = luajit_aarch64.vm;
+        if (b->layout->machine == LUAJIT_ON_AARCH64 && walk_knows(w, g))
+            got = step_in_vm(w, walk_register(w, g), b->layout, b->address);
+    }
+    return got;
+}
+
+enum walker_result step_mcode_x86_64(struct luajit_walk *w)
 {
     const struct luajit_process *p = w->process;
     enum walker_result got = WALKER_NO;

@@ -31,8 +31,8 @@ bool pc_is_listed(struct luajit_walk *w)
 {
     struct luajit_function ignored;
     enum provenance before = w->r.provenance;
-    bool listed =
-        walk_knows(w, DWARF_RBX) && listed_function(w, vm_register(w, DWARF_RBX), &ignored);
+    bool listed = walk_knows(w, walk_machine(w)->pc) &&
+                  listed_function(w, vm_register(w, walk_machine(w)->pc), &ignored);
     w->r.provenance = before;
     return listed;
 }
@@ -52,15 +52,17 @@ bool emit_alone(struct luajit_walk *w, uint64_t cfa)
 {
     struct luajit_function f;
     struct emitter e;
-    uint64_t pc = walk_knows(w, DWARF_RBX) ? vm_register(w, DWARF_RBX) : 0;
+    unsigned reg = walk_machine(w)->pc;
+    uint64_t pc = walk_knows(w, reg) ? vm_register(w, reg) : 0;
     w->r.provenance = PROVENANCE_EXACT;
     if (!listed_function(w, pc, &f))
         return emit_unknown(w, cfa);
     emit_begin(&e, w, 0, cfa);
     emit_weaken(&e, PROVENANCE_STALE, why_listed);
     walk_say(w, TRACE_WAY,
-             "the program counter # (rbx) is in the bytecode of a listed prototype, #", pc,
-             f.proto);
+             "the program counter # of the interpreter's register is in the bytecode of a listed "
+             "prototype, #",
+             pc, f.proto);
     emit_function(&e, &f, (struct lua_position){0, pc});
     return emit_end(&e) && emit_callers(w, PROVENANCE_STALE);
 }
@@ -96,7 +98,7 @@ bool emit_trace_alone(struct luajit_walk *w, const struct luajit_trace *t, uint3
     struct luajit_function start;
     struct emitter e;
     bool guess = false, is_exit = number != UINT32_MAX;
-    uint64_t at = walk_register(w, DWARF_RIP) - !walk_is_exact(w) - t->mcode;
+    uint64_t at = step_pc(w) - !walk_is_exact(w) - t->mcode;
     if ((!is_exit && !luajit_snapshot_at(&w->r, w->vm.g, t, (uint32_t)at, &number, &guess)) ||
         !luajit_snapshot_frames(&w->r, t, number, &in) ||
         !traced_function(w, t, in.start_pc, &start))

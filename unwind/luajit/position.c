@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Where the innermost segment of a Lua stack begins: the running frame's base and program counter.
- * In the interpreter the base is in rdx and the next instruction in rbx. C helpers keep rbx
- * (callee-saved) and lose rdx, but L->base was stored before they were called. Between
- * instructions, in calls, returns and fast functions, both values are changing. Then several places
- * are tried, in an order that was found by single steps through eight builds. The first place whose
- * whole segment is valid is used.
+ * In the interpreter the base is in rdx and the next instruction in rbx (AArch64: x19 and x21; the
+ * comments below have x86-64's names). C helpers keep rbx (callee-saved) and lose rdx, but L->base
+ * was stored before they were called; AArch64's keep both. Between instructions, in calls, returns
+ * and fast functions, both values are changing. Then several places are tried, in an order that was
+ * found by single steps through eight builds. The first place whose whole segment is valid is used.
  */
 #include "unwind/luajit/walk_internal.h"
 
@@ -32,8 +32,9 @@ uint64_t place_pc(struct luajit_walk *w, const struct luajit_state *L, uint64_t 
     const struct luajit_function *f = luajit_function_at(&w->r, L, base, NULL);
     if (!f->lua)
         return 0;
-    if (walk_knows(w, DWARF_RBX) && luajit_pc_inside(f, vm_register(w, DWARF_RBX)))
-        return vm_register(w, DWARF_RBX);
+    unsigned reg = walk_machine(w)->pc;
+    if (walk_knows(w, reg) && luajit_pc_inside(f, vm_register(w, reg)))
+        return vm_register(w, reg);
     uint64_t saved = read_saved_pc(w, si);
     return luajit_pc_inside(f, saved) ? saved : 0;
 }
@@ -83,19 +84,19 @@ static void add_whole_frame(struct position_search *s, uint64_t base)
         return;
     if (!f.lua)
         add(s, base, 0);
-    else if (luajit_pc_inside(&f, s->rbx))
-        add(s, base, s->rbx);
+    else if (luajit_pc_inside(&f, s->pc))
+        add(s, base, s->pc);
 }
 
 /* Try 3: the frame at rdx is being overwritten by results, or is not complete yet. */
 static void add_overwritten(struct position_search *s)
 {
     enum { DISTANCE_MAX = 1 << 20 };
-    uint64_t link, below = s->bases[0] - (s->rbx & ~UINT64_C(7));
-    unsigned type = luajit_link_type(s->rbx);
+    uint64_t link, below = s->bases[0] - (s->pc & ~UINT64_C(7));
+    unsigned type = luajit_link_type(s->pc);
     function_at(s, s->bases[0], &link);
     /* The calls of pcall and the like have a link in rbx that is not in the frame yet. */
-    if (s->rbx < DISTANCE_MAX && s->rbx > 7 && link != s->rbx &&
+    if (s->pc < DISTANCE_MAX && s->pc > 7 && link != s->pc &&
         (type == LUAJIT_LINK_PCALL || type == LUAJIT_LINK_PCALLH)) {
         const struct luajit_function *f = function_at(s, below, &link);
         if (f->address && !f->lua && !f->unread && !f->dummy)
@@ -104,7 +105,7 @@ static void add_overwritten(struct position_search *s)
     function_at(s, s->bases[0], &link);
     if (luajit_link_sane(&s->w->r, s->L, s->bases[0], link))
         return;
-    add_caller(s, s->bases[0], s->rbx);
+    add_caller(s, s->bases[0], s->pc);
     add_caller(s, s->bases[0], s->saved_pc);
 }
 
@@ -114,7 +115,7 @@ static void add_overwritten(struct position_search *s)
 static void add_continued(struct position_search *s)
 {
     enum { DISTANCE_MAX = 1 << 20 };
-    const uint64_t base = s->bases[0], rbx = s->rbx;
+    const uint64_t base = s->bases[0], rbx = s->pc;
     const struct luajit_vm *vm = &s->w->vm;
     uint64_t link, cont, pc;
     if (rbx < 16 || rbx >= DISTANCE_MAX || ((rbx & 7) != 0 && (rbx & 7) != LUAJIT_LINK_CONT))
@@ -142,13 +143,13 @@ static bool is_returned(uint64_t link, uint64_t rbx)
 /* rdx has left the upper one of a vararg function's two frames, and rbx still has its link. */
 static void add_vararg(struct position_search *s)
 {
-    const uint64_t base = s->bases[0], distance = s->rbx & ~UINT64_C(7);
+    const uint64_t base = s->bases[0], distance = s->pc & ~UINT64_C(7);
     uint64_t link, above;
-    if (luajit_link_type(s->rbx) != LUAJIT_LINK_VARG || distance >= s->L->end - s->L->stack)
+    if (luajit_link_type(s->pc) != LUAJIT_LINK_VARG || distance >= s->L->end - s->L->stack)
         return;
     const struct luajit_function f = *function_at(s, base, &link);
     if (f.lua && luajit_link_sane(&s->w->r, s->L, base, link) &&
-        function_at(s, base + distance, &above)->address == f.address && above == s->rbx)
+        function_at(s, base + distance, &above)->address == f.address && above == s->pc)
         add(s, base, 0);
 }
 
@@ -158,15 +159,15 @@ static void add_moving(struct position_search *s, uint64_t base)
     uint64_t link;
     const struct luajit_function *f = function_at(s, base, &link);
     unsigned type = luajit_link_type(link);
-    bool at_rbx = f->lua && (link == s->rbx || is_returned(link, s->rbx));
+    bool at_rbx = f->lua && (link == s->pc || is_returned(link, s->pc));
     /* A tail call or a return, in a function that pcall, a resume or C has called: rbx already is
      * the link, not the address of an instruction. */
-    if (at_rbx && s->has_rdx && base == s->bases[0] && type != LUAJIT_LINK_LUA &&
+    if (at_rbx && s->has_base && base == s->bases[0] && type != LUAJIT_LINK_LUA &&
         luajit_link_sane(&s->w->r, s->L, base, link))
         add(s, base, 0);
     if (at_rbx)
-        add_caller(s, base, s->rbx);
-    add_caller(s, base, s->rbx);
+        add_caller(s, base, s->pc);
+    add_caller(s, base, s->pc);
 }
 
 /* Functions that are not recorded, in frames that are otherwise valid. */
@@ -213,26 +214,27 @@ void positions_begin(struct luajit_walk *w, const struct luajit_state *L, uint64
     s->w = w; /* (only the first s->nr places are valid: the others are not initialized) */
     s->L = L;
     s->saved_pc = read_saved_pc(w, si);
-    s->rbx = 0;
+    s->pc = 0;
     s->nr_bases = s->stage = s->nr = s->next = 0;
-    s->has_rdx = s->weak = false;
+    s->has_base = s->weak = false;
     if (calls_c_function(w, o)) {
         s->stage = STAGES_DONE;
         add(s, L->base, 0);
         return;
     }
-    if (walk_knows(w, DWARF_RBX))
-        s->rbx = vm_register(w, DWARF_RBX);
-    s->has_rdx = walk_knows(w, DWARF_RDX);
-    if (s->has_rdx)
-        s->bases[s->nr_bases++] = vm_register(w, DWARF_RDX);
-    bool rbp = walk_knows(w, DWARF_RBP);
-    bool rbp_first = s->has_rdx || o == (uint64_t)w->vm.layout->callback_leave_return;
-    if (rbp && rbp_first)
-        s->bases[s->nr_bases++] = vm_register(w, DWARF_RBP);
+    const struct luajit_machine *m = walk_machine(w);
+    if (walk_knows(w, m->pc))
+        s->pc = vm_register(w, m->pc);
+    s->has_base = walk_knows(w, m->base);
+    if (s->has_base)
+        s->bases[s->nr_bases++] = vm_register(w, m->base);
+    bool old = walk_knows(w, m->old_base);
+    bool old_first = s->has_base || o == (uint64_t)w->vm.layout->callback_leave_return;
+    if (old && old_first)
+        s->bases[s->nr_bases++] = vm_register(w, m->old_base);
     s->bases[s->nr_bases++] = L->base;
-    if (rbp && !rbp_first)
-        s->bases[s->nr_bases++] = vm_register(w, DWARF_RBP);
+    if (old && !old_first)
+        s->bases[s->nr_bases++] = vm_register(w, m->old_base);
 }
 
 /* Run one stage of tries; false: there are no more. */
@@ -241,7 +243,7 @@ static bool run_stage(struct position_search *s)
     unsigned stage = s->stage++;
     if (stage < s->nr_bases) {
         /* L->base is stale in a leaf: a changing frame at rdx comes first. */
-        if (s->has_rdx && stage == s->nr_bases - 1) {
+        if (s->has_base && stage == s->nr_bases - 1) {
             add_overwritten(s);
             add_continued(s);
             add_vararg(s);
@@ -253,7 +255,7 @@ static bool run_stage(struct position_search *s)
             add_moving(s, s->bases[i]);
     } else if (stage == s->nr_bases + 1) {
         add_unread(s);
-        s->weak = s->has_rdx;
+        s->weak = s->has_base;
         add_weaker(s);
     } else {
         return false;

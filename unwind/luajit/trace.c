@@ -504,6 +504,12 @@ static const uint8_t *take_snapshots(struct luajit_reader *r, const struct luaji
 
 /* ---- snapshots by offset ------------------------------------------------------------------- */
 
+/* Returns the bytes of a unit of machine code, in which snapshots count offsets. */
+static uint32_t code_unit(const struct luajit_reader *r)
+{
+    return r->layout->machine == LUAJIT_ON_X86_64 ? 1 : 4;
+}
+
 /* Builds that store machine code offsets: the last snapshot that begins at or before `offset`. */
 static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace *t,
                               uint32_t offset, uint32_t *ret)
@@ -517,7 +523,7 @@ static bool snapshot_by_mcofs(struct luajit_reader *r, const struct luajit_trace
         if (!bytes)
             return false;
         for (uint32_t i = 0; i < nr; i++) {
-            if (load_u16(bytes + 12 * (size_t)i + 6, false) > offset)
+            if (load_u16(bytes + 12 * (size_t)i + 6, false) * code_unit(r) > offset)
                 return true;
             *ret = from + i;
         }
@@ -533,7 +539,7 @@ bool luajit_snapshot_start(struct luajit_reader *r, const struct luajit_trace *t
         t->has_mcofs && number < t->nsnap ? take_snapshots(r, t, number, 1, copy) : NULL;
     if (!bytes)
         return false;
-    *ret = load_u16(bytes + 6, false);
+    *ret = load_u16(bytes + 6, false) * code_unit(r);
     return true;
 }
 
@@ -569,13 +575,16 @@ static bool exit_of_target(struct luajit_reader *r, uint64_t g, const struct lua
            luajit_trace_target(r, g, t, target, ret, &side) && *ret != UINT32_MAX;
 }
 
-/* Older builds: the next guard behind `offset` tells the snapshot that it would exit to. */
+/* Older builds: the next guard behind `offset` tells the snapshot that it would exit to. (Only
+ * x86-64's guards are read.) */
 static bool snapshot_by_guard(struct luajit_reader *r, uint64_t g, const struct luajit_trace *t,
                               uint32_t offset, uint32_t *ret)
 {
     enum { PIECE = 512, JCC = 6 };
     uint8_t code[PIECE];
     unsigned tried = 0;
+    if (r->layout->machine != LUAJIT_ON_X86_64)
+        return false;
     for (uint32_t from = offset; from < t->szmcode; from += PIECE - JCC) {
         uint32_t size = t->szmcode - from < PIECE ? t->szmcode - from : PIECE;
         if (!luajit_read(r, t->mcode + from, code, size))

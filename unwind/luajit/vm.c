@@ -3,7 +3,7 @@
 #include "unwind/luajit/vm.h"
 
 #include "base/cursor.h"
-#include "unwind/arch_x86_64.h"
+#include "unwind/luajit/walk_internal.h"
 
 enum {
     PIECE = 1 << 16,   /* bytes read at a time */
@@ -177,7 +177,8 @@ enum runtime_activity luajit_vmstate(const struct luajit_layout *l, int32_t valu
         RUNTIME_IN_C,           RUNTIME_IN_GC,          RUNTIME_IN_EXIT,
         RUNTIME_IN_RECORDER,    RUNTIME_IN_OPTIMIZER,   RUNTIME_IN_ASSEMBLER};
     uint32_t state = ~(uint32_t)value;
-    if (value < 0 && l->frame_size == UPSTREAM_FRAME && state < sizeof(upstream))
+    bool is_upstream = l->frame_size == UPSTREAM_FRAME || l->machine != LUAJIT_ON_X86_64;
+    if (value < 0 && is_upstream && state < sizeof(upstream))
         return (enum runtime_activity)upstream[state];
     if (value < 0 && l->frame_size == TARANTOOL_FRAME && state < sizeof(tarantool))
         return (enum runtime_activity)tarantool[state];
@@ -187,8 +188,9 @@ enum runtime_activity luajit_vmstate(const struct luajit_layout *l, int32_t valu
 bool luajit_vm_of_registers(const struct registers *r, const struct luajit_layout *layout,
                             uint64_t *ret_g)
 {
-    if (r->arch != &arch_x86_64 || !(r->known & REG_BIT(DWARF_R14)))
+    const struct luajit_machine *m = luajit_machine(layout);
+    if (r->arch != m->arch || !(r->known & REG_BIT(m->vm)))
         return false;
-    *ret_g = r->value[DWARF_R14] - (uint64_t)layout->g2disp;
+    *ret_g = r->value[m->vm] - (m->vm_is_g ? 0 : (uint64_t)layout->g2disp);
     return true;
 }

@@ -39,8 +39,9 @@ bool luajit_vm_check(const struct memory *m, const struct luajit_vm *vm,
 uint64_t luajit_main_thread(const struct memory *m, const struct luajit_vm *vm,
                             enum provenance *provenance);
 
-/* Get where the VM is that DISPATCH names, a register in the interpreter, usually in its helpers,
- * and in traces. Nothing says that it is one. Returns false when the register is not known. */
+/* Get where the VM is that a register names in the interpreter, usually in its helpers, and in
+ * traces (x86-64: DISPATCH; AArch64: GL). Nothing says that it is one. Returns false when the
+ * register is not known. */
 bool luajit_vm_of_registers(const struct registers *r, const struct luajit_layout *layout,
                             uint64_t *ret_g);
 

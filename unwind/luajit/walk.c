@@ -31,21 +31,6 @@ bool walk_use_vm(struct luajit_walk *w, uint64_t g, const struct luajit_layout *
     return true;
 }
 
-/* lj_vm_ffi_call has its own unwind entry, which is right between "push rbp; mov rbp, rsp" and
- * "leave". */
-static enum walker_result step_ffi_call(struct luajit_walk *w, uint64_t at)
-{
-    const struct luajit_layout *l = w->vm.layout;
-    uint64_t o = at - l->ffi_call, pushed;
-    if (!walk_is_exact(w) || (o > 3 && at != l->ffi_call_ret))
-        return WALKER_NO;
-    pushed = o == 0 || at == l->ffi_call_ret ? 8 : 16;
-    uint64_t cfa = walk_register(w, DWARF_RSP) + pushed;
-    if (!emit_native(w, cfa))
-        return WALKER_NO_MEMORY;
-    return walk_leave_partial(w, cfa, pushed) ? WALKER_STEPPED : WALKER_NO;
-}
-
 static bool wants(const void *context, const struct code *code)
 {
     const struct luajit_process *p = context;
@@ -66,19 +51,28 @@ static void begin(struct luajit_walk *w, const struct luajit_process *p,
     luajit_reader_begin(&w->r, &step->input->memory);
 }
 
+/* Step from generated code, by the walk's machine. */
+static enum walker_result step_generated(struct luajit_walk *w)
+{
+    const struct arch *arch = w->step->input->registers.arch;
+    if (arch == luajit_x86_64.arch)
+        return luajit_x86_64.step_mcode(w);
+    return arch == luajit_aarch64.arch ? luajit_aarch64.step_mcode(w) : WALKER_NO;
+}
+
 static enum walker_result step_code(struct luajit_walk *w)
 {
     const struct code *c = &w->step->code;
     const struct luajit_layout *l = luajit_of_module(c->cfi);
     if (c->owner != CODE_ELF)
-        return step_mcode(w);
-    uint64_t at = walk_register(w, DWARF_RIP) - c->bias, lookup = at - !walk_is_exact(w);
+        return step_generated(w);
+    uint64_t at = step_pc(w) - c->bias, lookup = at - !walk_is_exact(w);
     w->vm = (struct luajit_vm){.blob = l->blob + c->bias, .layout = l};
     luajit_reader_use(&w->r, l);
     w->r.provenance = PROVENANCE_EXACT;
     if (lookup - l->blob < l->blob_size)
         return step_blob(w, at - l->blob);
-    return step_ffi_call(w, at);
+    return walk_machine(w)->step_ffi_call(w, at);
 }
 
 /* Is it native code: LuaJIT's own C code, or other code of the same file? */
@@ -88,7 +82,8 @@ static bool is_native(const struct walker_step *s)
     if (c->owner != CODE_ELF)
         return false;
     const struct luajit_layout *l = luajit_of_module(c->cfi);
-    uint64_t lookup = s->value[DWARF_RIP] - c->bias - !(s->flags & (FRAME_LEAF | FRAME_SIGNAL));
+    uint64_t pc = s->value[s->input->registers.arch->reg.pc];
+    uint64_t lookup = pc - c->bias - !(s->flags & (FRAME_LEAF | FRAME_SIGNAL));
     return !l || (lookup - l->blob >= l->blob_size &&
                   !(l->ffi_call && lookup - l->ffi_call < l->ffi_call_size));
 }
@@ -130,8 +125,8 @@ static bool is_stateless(const void *context, const struct walker_state *state)
 
 struct walker luajit_walker(const struct luajit_process *process)
 {
-    return (struct walker){.arch = &arch_x86_64,
-                           .wants = wants,
+    /* It reads code of several machines: a layout says of which one the interpreter is. */
+    return (struct walker){.wants = wants,
                            .step = step,
                            .is_stateless = is_stateless,
                            .state_size = sizeof(struct luajit_walk),

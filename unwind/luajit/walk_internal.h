@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Shared by the parts of the LuaJIT walker: blob.c (interpreter frames), position.c (where an
+/* Shared by the parts of the LuaJIT walker: blob.c (interpreter frames; blob_x86_64.c and
+ * blob_aarch64.c, what differs between machines), position.c (where an
  * interpreter frame's segment begins), mcode.c (traces, stubs, callback slots), emit.c (output of
  * frames). */
 #ifndef UNWIND_LUAJIT_WALK_INTERNAL_H
@@ -64,11 +65,31 @@ static inline void walk_mark(const struct luajit_walk *w, enum provenance proven
     trace_mark(w->step->input, w->step->out->frames.nr, provenance, text, value);
 }
 
+/* The machine's registers by what they are for every frame. */
+static inline const struct arch_registers *walk_registers(const struct luajit_walk *w)
+{
+    return &w->step->input->registers.arch->reg;
+}
+static inline uint64_t step_pc(const struct luajit_walk *w)
+{
+    return walk_register(w, walk_registers(w)->pc);
+}
+static inline uint64_t step_sp(const struct luajit_walk *w)
+{
+    return walk_register(w, walk_registers(w)->sp);
+}
+
+/* Read a word of the native stack. */
+static inline bool walk_read_stack(struct luajit_walk *w, uint64_t address, uint64_t *ret)
+{
+    return memory_read_slot(&w->step->input->memory, address, ret, w->step->provenance);
+}
+
 /* Leave the interpreter's C frame at `si`: set the registers of its caller. false: the frame is not
  * recorded. */
 bool walk_leave_block(struct luajit_walk *w, uint64_t si);
-/* Leave a frame whose only words on the stack are right below `cfa`. `saved`: how many bytes, from
- * the CFA down, hold pushed registers (in their slots of the C frame). */
+/* blob_x86_64.c: leave a frame whose only words on the stack are right below `cfa`. `saved`: how
+ * many bytes, from the CFA down, hold pushed registers (in their slots of the C frame). */
 bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved);
 
 /* Why a trace's functions may be a guess. */
@@ -155,10 +176,10 @@ enum { PLACES_MAX = 24 };
 struct position_search {
     struct luajit_walk *w;
     const struct luajit_state *L;
-    uint64_t bases[3]; /* candidate bases in order; rdx first when it is known */
+    uint64_t bases[3]; /* candidate bases in order; the base's register first when it is known */
     unsigned nr_bases, stage;
-    bool has_rdx;
-    uint64_t rbx, saved_pc; /* 0: unknown */
+    bool has_base;         /* the base's register is known: bases[0] is its value */
+    uint64_t pc, saved_pc; /* the next instruction's register, and SAVE_PC; 0: unknown */
     struct lua_position at[PLACES_MAX];
     unsigned nr, next;
     bool weak; /* the last place returned is a guess: in a leaf, L->base and SAVE_PC are often
@@ -168,14 +189,62 @@ struct position_search {
 void positions_begin(struct luajit_walk *w, const struct luajit_state *L, uint64_t si, uint64_t o,
                      struct position_search *s);
 bool positions_next(struct position_search *s, struct lua_position *ret);
-/* Program counter of the Lua function at `base`, whose C frame is at si: from rbx, else SAVE_PC; 0:
- * neither is in the function. */
+/* Program counter of the Lua function at `base`, whose C frame is at si: from its register, else
+ * SAVE_PC; 0: neither is in the function. */
 uint64_t place_pc(struct luajit_walk *w, const struct luajit_state *L, uint64_t base, uint64_t si);
 /* SAVE_PC; 0: not recorded. */
 uint64_t read_saved_pc(struct luajit_walk *w, uint64_t si);
 /* A register, cut to the width of the VM's references: in 32 bit builds the upper half is
  * garbage. */
 uint64_t vm_register(const struct luajit_walk *w, unsigned reg);
+
+/* ---- machines ------------------------------------------------------------------------------- */
+
+/* What differs between the interpreters of different machines: a row for each (blob_x86_64.c,
+ * blob_aarch64.c). */
+struct luajit_machine {
+    const struct arch *arch;
+    /* Registers of the interpreter: the running frame's base (known in leaves only, if C functions
+     * do not keep it), the next instruction, and the base before a call or in a C helper ("RB"). */
+    uint8_t base, pc, old_base;
+    /* The register by which code finds its VM: g is its value - g2disp, or its value (is_g). */
+    uint8_t vm;
+    bool vm_is_g;
+
+    /* As walk_leave_block(). */
+    bool (*leave_block)(struct luajit_walk *w, uint64_t si);
+    /* Places where the C frame is not as the unwind entry says, for a pc at offset `o` of the blob.
+     * Returns true if the step was taken (`result`), else gets the C frame. */
+    bool (*place)(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_result *result);
+    /* Is the C frame complete there, but not yet or no more one of its lua_State? */
+    bool (*is_unlinked)(const struct luajit_layout *l, uint64_t o);
+    /* Has the code that returns to C already removed the frame, or has the code that C called not
+     * made it yet? `next`: the frame below. */
+    bool (*is_between)(struct luajit_walk *w, const struct luajit_state *L, uint64_t o,
+                       struct lua_position *next);
+    /* Step from a frame in lj_vm_ffi_call or code behind the blob, at the module's address `at`. */
+    enum walker_result (*step_ffi_call)(struct luajit_walk *w, uint64_t at);
+    /* Step from a frame in memory that no file is mapped to. */
+    enum walker_result (*step_mcode)(struct luajit_walk *w);
+};
+extern const struct luajit_machine luajit_x86_64, luajit_aarch64;
+
+static inline const struct luajit_machine *luajit_machine(const struct luajit_layout *l)
+{
+    return l->machine == LUAJIT_ON_X86_64 ? &luajit_x86_64 : &luajit_aarch64;
+}
+/* The row of the current frame's interpreter. */
+static inline const struct luajit_machine *walk_machine(const struct luajit_walk *w)
+{
+    return luajit_machine(w->vm.layout);
+}
+
+/* blob.c: may `pc` be a return address? Machine code areas are not executable while they are
+ * written to: `mcode` accepts them. */
+bool walk_is_executable(struct luajit_walk *w, uint64_t pc, bool mcode);
+/* blob.c: read the lua_State of SAVE_L in the C frame at si; false: it is not a lua_State of a VM
+ * with this blob. */
+bool block_state(struct luajit_walk *w, uint64_t si, struct luajit_state *ret);
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
@@ -185,8 +254,6 @@ bool walk_use_vm(struct luajit_walk *w, uint64_t g, const struct luajit_layout *
 
 /* blob.c: step from a frame in the blob, at offset `o`. */
 enum walker_result step_blob(struct luajit_walk *w, uint64_t o);
-/* mcode.c: step from a frame in memory that no file is mapped to. */
-enum walker_result step_mcode(struct luajit_walk *w);
 /* blob.c: the C frame that L's chain has next in this walk. */
 uint64_t next_block(struct luajit_walk *w, const struct luajit_state *L);
 /* blob.c: the first C frame on the stack at or near above `from` which the chain of its own
@@ -195,6 +262,9 @@ uint64_t find_linked_block(struct luajit_walk *w, uint64_t from, struct luajit_s
 /* mcode.c: does the snapshot before `number` have the same functions? Builds that do not say which
  * snapshot covers the code need this: the snapshot of the next guard may be one too late. */
 bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number);
+/* mcode.c: step from a frame in memory that no file is mapped to. */
+enum walker_result step_mcode_x86_64(struct luajit_walk *w);
+enum walker_result step_mcode_aarch64(struct luajit_walk *w);
 /* mcode.c: step from a frame at or below the exit handler. S: rsp on the trace that exits. */
 enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact);
 /* mcode.c: without the VM's memory, find the next C frame on the stack from `from` on: a frame with

@@ -92,6 +92,8 @@ static enum walker_result step_of(const struct runtime_walkers *w, size_t number
                                   struct walker_state *all, struct walker_step *s)
 {
     const struct walker *inner = &w->inner[number];
+    if (inner->arch && inner->arch != s->input->registers.arch)
+        return WALKER_NO;
     return inner->step(inner->context, state_of(w, all, number), s);
 }
 

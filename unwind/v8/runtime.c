@@ -5,6 +5,8 @@
  */
 #include "unwind/v8/runtime.h"
 #include "base/cursor.h"
+#include "unwind/arch_x86_64.h"
+#include "unwind/native/cfi.h"
 #include "unwind/v8/heap.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/variables.h"
@@ -160,6 +162,9 @@ static int discover(const struct runtime_image *image, void **ret, struct error 
     struct v8_layout *layout = NULL;
     if (!may_hold(image))
         return 0;
+    if (image->cfi && image->cfi->arch != &arch_x86_64)
+        return error_set(err, ERROR_UNSUPPORTED, "%s: V8 of %s is not read, only that of x86-64",
+                         image->name, image->cfi->arch->title);
     image->symbols(image->context, s.tables);
     find_blob(&s);
     const struct v8_image view = {image->name, symbol_next, bytes_at, word_at, segment_at, &s};

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The interpreter of AArch64. x29 is a frame pointer in all of it, in traces and in the exit
+ * handler, so the unwind entry (CFA = x29 + 16) is wrong only where a C frame is made and removed,
+ * and in leaf helpers. Base and next instruction are in registers that C functions keep.
+ */
+#include "unwind/arch_aarch64.h"
+#include "unwind/luajit/walk_internal.h"
+
+enum { BASE = 19, PC = 21, GL = 22, RB = 17, INSN = AARCH64_INSN };
+
+/* The entries save registers with this many instructions, and do not change them meanwhile. */
+enum { SAVE_SIZE = 12 * INSN, FP_SET = 3 * INSN };
+
+/* ---- native registers ---------------------------------------------------------------------- */
+
+/* The C frame ends with x28 to x19, then x29 and lr right below the CFA. */
+static bool leave_block(struct luajit_walk *w, uint64_t si)
+{
+    enum { NR = 12 };
+    static const uint8_t saved[NR] = {28, 27, 26, 25, 24,         23,
+                                      22, 21, 20, 19, AARCH64_FP, AARCH64_PC};
+    uint64_t value[NR], cfa = si + (uint64_t)w->vm.layout->frame_size;
+    for (unsigned i = NR; i-- > 0;) {
+        if (!walk_read_stack(w, cfa - 8 * (uint64_t)(NR - i), &value[i]))
+            return false;
+    }
+    walk_say(w, TRACE_WAY,
+             "LuaJIT's C frame ends at the CFA #: return address and # bytes of registers are "
+             "right below",
+             cfa, sizeof(value));
+    for (unsigned i = 0; i < NR; i++) {
+        w->step->value[saved[i]] = value[i];
+        *w->step->known |= REG_BIT(saved[i]);
+    }
+    w->step->value[AARCH64_PC] &= arch_aarch64.reg.address_mask;
+    w->step->value[AARCH64_SP] = cfa;
+    *w->step->known &= arch_aarch64.reg.survives;
+    return true;
+}
+
+/* Step out of code that has no frame (yet, or any more): its return address is in the link
+ * register, and all other registers are the caller's. `helper`: it is called within the VM, whose
+ * registers stay known. */
+static enum walker_result leave_by_link(struct luajit_walk *w, uint64_t cfa, bool helper)
+{
+    uint64_t pc = walk_register(w, AARCH64_LR) & arch_aarch64.reg.address_mask;
+    if (!walk_knows(w, AARCH64_LR) || !walk_is_executable(w, pc, true))
+        return WALKER_NO;
+    walk_say(w, TRACE_WAY, "code of LuaJIT without a frame: the return address is in lr, #", pc, 0);
+    if (!emit_native(w, cfa))
+        return WALKER_NO_MEMORY;
+    w->step->value[AARCH64_PC] = pc;
+    w->step->value[AARCH64_SP] = cfa;
+    *w->step->known &= helper ? UINT64_MAX : arch_aarch64.reg.survives;
+    return WALKER_STEPPED;
+}
+
+/* ---- places where the unwind entry lies ------------------------------------------------------ */
+
+/* Get how far into an entry the pc is. false: it is in none. */
+static bool in_entry(const struct luajit_layout *l, uint64_t o, uint64_t *into)
+{
+    const int32_t entries[] = {l->resume, l->pcall, l->call, l->cpcall, l->callback};
+    for (unsigned i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
+        *into = o - (uint64_t)entries[i];
+        if (entries[i] != LUAJIT_UNKNOWN && *into < SAVE_SIZE)
+            return true;
+    }
+    return false;
+}
+
+/* An entry: sub sp; stp x29, lr; add x29; then the other registers are saved. */
+static enum walker_result step_entry(struct luajit_walk *w, uint64_t into)
+{
+    uint64_t cfa = walk_register(w, AARCH64_SP), fp;
+    if (into)
+        cfa += (uint64_t)w->vm.layout->frame_size;
+    if (into >= FP_SET) {
+        if (!walk_read_stack(w, cfa - 16, &fp))
+            return WALKER_NO;
+        w->step->value[AARCH64_FP] = fp;
+    }
+    return leave_by_link(w, cfa, false);
+}
+
+/* The return of the epilogue: sp and all registers are the caller's. */
+static bool is_at_return(const struct luajit_layout *l, uint64_t o)
+{
+    enum { LOADS = 10 * INSN, ADD = INSN };
+    return o == (uint64_t)l->leave + LOADS + ADD;
+}
+
+static bool in_leaf_helper(const struct luajit_layout *l, uint64_t o)
+{
+    return l->leaf_start != LUAJIT_UNKNOWN && o >= (uint64_t)l->leaf_start &&
+           (l->callback == LUAJIT_UNKNOWN || o < (uint64_t)l->callback);
+}
+
+/* Has the exit handler stored which trace is left, and where? */
+static bool exit_is_told(const struct luajit_layout *l, uint64_t o)
+{
+    uint64_t stores = (uint64_t)l->evidence[LUAJIT_F_parent] - 1 + INSN;
+    return o >= stores;
+}
+
+/* Step from the first instructions of the exit handler: the functions of the trace are not told. */
+static enum walker_result step_early_exit(struct luajit_walk *w, uint64_t si)
+{
+    struct luajit_state L;
+    w->r.provenance = PROVENANCE_EXACT;
+    struct segment *s =
+        block_state(w, si, &L) ? segment_get(w, L.address, L.cframe & ~UINT64_C(3)) : NULL;
+    if (s) {
+        segment_pass(w, s, si);
+        s->begun = s->lost = true;
+    }
+    if (!emit_unknown(w, si + (uint64_t)w->vm.layout->frame_size))
+        return WALKER_NO_MEMORY;
+    return walk_leave_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+}
+
+static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_result *result)
+{
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t into, fp = walk_register(w, AARCH64_FP), lookup = o - !walk_is_exact(w);
+    if (walk_is_exact(w) && in_leaf_helper(l, o)) {
+        *result = leave_by_link(w, walk_register(w, AARCH64_SP), true);
+        return true;
+    }
+    if (walk_is_exact(w) && in_entry(l, o, &into)) {
+        *result = step_entry(w, into);
+        return true;
+    }
+    if (walk_is_exact(w) && is_at_return(l, o)) {
+        *result = leave_by_link(w, walk_register(w, AARCH64_SP), false);
+        return true;
+    }
+    if (!walk_knows(w, AARCH64_FP) || fp % 16 != 0) {
+        *result = WALKER_NO;
+        return true;
+    }
+    *si = fp + 16 - (uint64_t)l->frame_size;
+    if (l->exit_handler != LUAJIT_UNKNOWN && lookup >= (uint64_t)l->exit_handler &&
+        lookup < (uint64_t)l->exit_settled) {
+        bool told = !walk_is_exact(w) || exit_is_told(l, o);
+        *result = told ? step_exit(w, walk_register(w, AARCH64_SP), walk_is_exact(w))
+                       : step_early_exit(w, *si);
+        return true;
+    }
+    return false;
+}
+
+static bool is_unlinked(const struct luajit_layout *l, uint64_t o)
+{
+    enum { EPILOGUE = 12 * INSN };
+    const int32_t ranges[][2] = {{l->resume, l->resume_linked},
+                                 {l->pcall, l->call_linked},
+                                 {l->cpcall, l->cpcall_linked},
+                                 {l->callback, l->callback_return},
+                                 {l->leave, l->leave + EPILOGUE}};
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
+        if (ranges[i][0] >= 0 && o >= (uint64_t)ranges[i][0] && o < (uint64_t)ranges[i][1])
+            return true;
+    }
+    return false;
+}
+
+/* ---- calls from C and returns to it ---------------------------------------------------------- */
+
+static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint64_t o,
+                       struct lua_position *next)
+{
+    enum { TEST_BEFORE = 6 * INSN, DISTANCE_MAX = 1 << 20 };
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t link = walk_register(w, PC);
+    unsigned type = luajit_link_type(link);
+    bool to_c = link < DISTANCE_MAX && (type == LUAJIT_LINK_C || type == LUAJIT_LINK_CP);
+    *next = (struct lua_position){L->base, 0};
+    if (walk_is_exact(w) && o >= (uint64_t)l->call_linked && o < (uint64_t)l->call_entered) {
+        /* Called by C: the new frame is not complete yet. The calls of pcall and the like have
+         * another link. */
+        return o < (uint64_t)l->call_dispatch || to_c;
+    }
+    if (o >= (uint64_t)l->return_c_end || o + TEST_BEFORE < (uint64_t)l->return_c)
+        return false;
+    if (o >= (uint64_t)l->return_c_stored)
+        return true;
+    /* The same code returns to pcall, which does not leave the VM. */
+    if (!to_c || !walk_knows(w, BASE))
+        return false;
+    next->base = walk_register(w, BASE) - (link & ~UINT64_C(7));
+    return next->base >= L->stack && next->base <= L->end;
+}
+
+/* ---- generated code, lj_vm_ffi_call -----------------------------------------------------------
+ */
+
+/* Its unwind entry is right. */
+static enum walker_result step_ffi_call(struct luajit_walk *w, uint64_t at)
+{
+    (void)w, (void)at;
+    return WALKER_NO;
+}
+
+const struct luajit_machine luajit_aarch64 = {.arch = &arch_aarch64,
+                                              .base = BASE,
+                                              .pc = PC,
+                                              .old_base = RB,
+                                              .vm = GL,
+                                              .vm_is_g = true,
+                                              .leave_block = leave_block,
+                                              .place = place,
+                                              .is_unlinked = is_unlinked,
+                                              .is_between = is_between,
+                                              .step_ffi_call = step_ffi_call,
+                                              .step_mcode = step_mcode_aarch64};
