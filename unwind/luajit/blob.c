@@ -62,7 +62,8 @@ static uint64_t read_L(struct luajit_walk *w, uint64_t si)
 static bool is_unrecorded(struct luajit_walk *w, uint64_t L)
 {
     enum { LOWEST = 1 << 16 };
-    const uint64_t end = UINT64_C(1) << 47; /* references have 47 bits, also where addresses have 48 */
+    const uint64_t end = UINT64_C(1)
+                         << 47; /* references have 47 bits, also where addresses have 48 */
     uint8_t byte;
     enum provenance ignored = PROVENANCE_EXACT;
     if (L != 0 && L == w->unrecorded)
