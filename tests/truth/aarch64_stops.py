@@ -121,9 +121,9 @@ def stop(seconds):
 MID = r'(;mid(;leaf|;tostring(;\S+)?)?)?'
 LEAF = r'(;leaf)?'
 BELOW = (
-    r'|(;deep){1,6}|(;deep){6}' + MID + r'|(;deep){7}|;meta(;mt\.__(index|add|concat)' + MID +
-    r'|;mt\.__(lt|len|newindex|eq)' + LEAF + r'|;mt\.__call' + LEAF + r'|;obj' + LEAF + r')?'
-    r'|;sorts(;table\.sort(;cmp' + LEAF + r')?)?|;gs(;string\.gsub(;gsf(;leaf|;string\.upper)?)?)?|;va(;select)?|;va' + MID +
+    r'|(;deep){1,6}|(;deep){6}' + MID + r'|(;deep){7}|;meta(;mt\.__(index|concat)' + MID + r'|;mt\.__add|;mid(;leaf|;tostring(;\S+)?)?'
+    r'|;mt\.__(lt|len|newindex|eq)' + LEAF + r'|;mt[.:]__call' + LEAF + r'|;obj' + LEAF + r')?'
+    r'|;sorts(;table\.sort(;cmp' + LEAF + r')?)?|;gs(;string\.gsub(;gsf(;leaf)?|;string\.upper)?)?|;va(;select)?|;va' + MID +
     r'|;pc(;pcall(;pcf(' + MID + r'|;error))?)?|;xp(;xpcall(;pcf(' + MID + r'|;error(;handler' + LEAF + r')?)|;handler' + LEAF + r')?)?'
     r'|;coro((;co|;coroutine\.wrap_aux)(;co_body(' + MID + r'|;coroutine\.yield))?)?'
     r'|;coco(;coroutine\.create|;coroutine\.resume(;outer_co(;coroutine\.create|;coroutine\.resume(;inner_co' + MID + r')?)?)?)?'

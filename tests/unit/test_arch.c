@@ -202,7 +202,7 @@ static void aarch64_functions_begin_as_compilers_write_them(void **state)
 
 /* ---- AArch64's stacks ----------------------------------------------------------------------- */
 
-enum { MODULE = 0x10000, VDSO = 0x20000, STACK = 0x70000, REGION = 0x1000 };
+enum { MODULE = 0x10000, VDSO = 0x20000, UNREAD = 0x30000, STACK = 0x70000, REGION = 0x1000 };
 enum { X19 = 19, X28 = 28, FP = 29, LR = 30, SP = 31, PC = 32 };
 
 enum {
@@ -254,9 +254,13 @@ static bool lookup(void *context, uint64_t pc, uint64_t time, struct code *ret)
                              .cfi_id = 1};
         return true;
     }
-    *ret = (struct code){
-        .owner = CODE_ELF, .start = VDSO, .end = VDSO + REGION, .executable = true, .bias = VDSO};
-    return pc - VDSO < REGION;
+    uint64_t start = pc < UNREAD ? VDSO : UNREAD; /* code whose bytes are not known */
+    *ret = (struct code){.owner = CODE_ELF,
+                         .start = start,
+                         .end = start + REGION,
+                         .executable = true,
+                         .bias = start};
+    return pc - start < REGION;
 }
 
 static bool read_code(void *context, const struct memory_query *query, void *to,
@@ -265,7 +269,7 @@ static bool read_code(void *context, const struct memory_query *query, void *to,
     struct target *t = context;
     (void)answer;
     uint64_t start = query->address >= VDSO ? VDSO : MODULE, at = query->address - start;
-    if (at >= REGION || REGION - at < query->size)
+    if (query->address >= UNREAD || at >= REGION || REGION - at < query->size)
         return false;
     memcpy(to, (start == VDSO ? t->vdso : t->code) + at, query->size);
     return true;
@@ -486,6 +490,28 @@ static void a_signal_frame_gives_all_registers(void **state)
     assert_int_equal(registers_sp(&t->out.registers), slot(100));
 }
 
+/* Elsewhere there is no image of the vdso: a signal frame is known by what is in it. */
+static void a_signal_frame_without_its_trampolines_code_is_a_guess(void **state)
+{
+    struct target *t = *state;
+    enum { RETURN = UNREAD + 0x44, FRAME = 4 };
+    t->stack[0] = slot(60); /* x29, by which a step would lose the interrupted function */
+    t->stack[1] = RETURN;
+    t->stack[60] = 0;
+    t->stack[61] = called(t, START + 8);
+    uint64_t *saved = &t->stack[FRAME + 312 / 8];
+    saved[LR] = START + 8;
+    saved[SP] = slot(100);
+    saved[PC] = LEAF;
+    walk(t, FRAMED + 0x10);
+    expect_frames(t, (uint64_t[]){FRAMED + 0x10, RETURN, LEAF, START + 8}, 4);
+    assert_true(t->out.frames.at[2].flags & FRAME_SIGNAL);
+    assert_int_equal(t->out.frames.at[2].provenance, PROVENANCE_GUESS);
+    saved[PC] = 0x50000; /* no code: then it is no signal frame */
+    walk(t, FRAMED + 0x10);
+    expect_frames(t, (uint64_t[]){FRAMED + 0x10, RETURN, START + 8}, 3);
+}
+
 /* A PLT's first slot has pushed x16 and lr, and its CFI leaves that out. */
 static void glibcs_resolver_is_left_with_what_the_plt_has_pushed(void **state)
 {
@@ -678,6 +704,7 @@ int main(void)
         WALK(a_chain_of_frame_pointers_is_a_guess),
         WALK(code_without_cfi_is_left_by_a_link_register_that_leads_elsewhere),
         WALK(a_signal_frame_gives_all_registers),
+        WALK(a_signal_frame_without_its_trampolines_code_is_a_guess),
         WALK(glibcs_resolver_is_left_with_what_the_plt_has_pushed),
         WALK(a_slot_of_imported_functions_is_left_exactly),
         WALK(code_without_cfi_is_left_exactly_where_its_instructions_say_how),

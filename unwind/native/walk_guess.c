@@ -71,19 +71,10 @@ static bool at_sigreturn(struct walk *w, uint64_t pc)
     return in_sigreturn_call(w, pc);
 }
 
-enum step_result walk_sigreturn(struct walk *w, const struct code *code)
+/* Take the interrupted registers from the kernel's signal frame at the stack pointer. */
+static enum step_result leave_signal(struct walk *w)
 {
-    enum provenance before = w->provenance;
     const struct arch_registers *r = &w->arch->reg;
-    uint64_t *fact = walk_is_at_pc(w) ? NULL : fact_entry(w, code, walk_pc(w));
-    if (fact && *fact & FACT_NO_SIGRETURN)
-        return STEP_NO;
-    if (!at_sigreturn(w, walk_pc(w))) {
-        if (fact)
-            *fact |= FACT_NO_SIGRETURN;
-        w->provenance = before;
-        return STEP_NO;
-    }
     uint64_t value[ARCH_REGISTERS_MAX] = {0};
     for (unsigned reg = 0; reg < r->nr; reg++) {
         uint64_t at = walk_sp(w) + w->arch->sigcontext[reg];
@@ -92,11 +83,56 @@ enum step_result walk_sigreturn(struct walk *w, const struct code *code)
     }
     memcpy(w->value, value, sizeof(value));
     w->known = arch_all_registers(r);
-    say(w, TRACE_WAY,
-        "the code is the kernel's signal trampoline (rt_sigreturn): the interrupted registers are "
-        "in the signal frame",
-        0);
     return STEP_OK;
+}
+
+/* Is a signal frame at the stack pointer, though the bytes of the code there are not known? On
+ * machines with a link register the trampoline is in the vdso, of which another machine has no
+ * image, and a step by frame pointer would lose the interrupted function. */
+static bool may_be_signal(struct walk *w)
+{
+    enum { SP_ALIGNED = 16 };
+    const struct arch *a = w->arch;
+    uint64_t mode, pc, sp;
+    uint8_t code;
+    enum provenance ignored = PROVENANCE_EXACT;
+    const struct memory *m = &w->in->memory;
+    return arch_has_link(&a->reg) && !walk_is_at_pc(w) &&
+           !memory_read(m, walk_pc(w), &code, 1, &ignored) &&
+           memory_read_slot(m, walk_sp(w) + a->sigcontext_mode, &mode, &ignored) &&
+           mode <= UINT32_MAX && (mode & a->user_mode_mask) == a->user_mode &&
+           memory_read_slot(m, walk_sp(w) + a->sigcontext[a->reg.sp], &sp, &ignored) &&
+           sp % SP_ALIGNED == 0 && sp &&
+           memory_read_slot(m, walk_sp(w) + a->sigcontext[a->reg.pc], &pc, &ignored) &&
+           walk_code(w, pc)->code.executable;
+}
+
+enum step_result walk_sigreturn(struct walk *w, const struct code *code)
+{
+    enum provenance before = w->provenance;
+    uint64_t *fact = walk_is_at_pc(w) ? NULL : fact_entry(w, code, walk_pc(w));
+    if (fact && *fact & FACT_NO_SIGRETURN)
+        return STEP_NO;
+    if (!at_sigreturn(w, walk_pc(w))) {
+        w->provenance = before;
+        if (may_be_signal(w)) {
+            w->provenance = PROVENANCE_GUESS;
+            trace_mark(w->in, w->out->frames.nr, PROVENANCE_GUESS,
+                       "the code at # is not known, but a signal frame is at the stack pointer",
+                       walk_pc(w));
+            return leave_signal(w);
+        }
+        if (fact)
+            *fact |= FACT_NO_SIGRETURN;
+        return STEP_NO;
+    }
+    enum step_result got = leave_signal(w);
+    if (got == STEP_OK)
+        say(w, TRACE_WAY,
+            "the code is the kernel's signal trampoline (rt_sigreturn): the interrupted registers "
+            "are in the signal frame",
+            0);
+    return got;
 }
 
 /* Returns the address in the link register; 0: there is no such register, or it is not known. */
