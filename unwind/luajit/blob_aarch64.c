@@ -168,6 +168,19 @@ static bool is_unlinked(const struct luajit_layout *l, uint64_t o)
 
 /* ---- calls from C and returns to it ---------------------------------------------------------- */
 
+/* Has a builtin that C called stored its first result, where its function was? Only the link, which
+ * is in the register already, still tells of its frame. */
+static bool has_result(struct luajit_walk *w, const struct luajit_state *L, uint64_t link)
+{
+    uint64_t base = walk_register(w, BASE), header = 0;
+    enum provenance before = w->r.provenance;
+    bool none = base % 8 == 0 && base > luajit_bottom(&w->r, L) && base <= L->end &&
+                luajit_slot_read(&w->r, L, base - 8, &header) && header == link &&
+                luajit_function_at(&w->r, L, base, NULL)->address == 0;
+    w->r.provenance = before;
+    return none;
+}
+
 static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint64_t o,
                        struct lua_position *next)
 {
@@ -182,12 +195,13 @@ static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint
          * another link. */
         return o < (uint64_t)l->call_dispatch || to_c;
     }
-    if (o >= (uint64_t)l->return_c_end || o + TEST_BEFORE < (uint64_t)l->return_c)
-        return false;
-    if (o >= (uint64_t)l->return_c_stored)
+    bool returns = o < (uint64_t)l->return_c_end && o + TEST_BEFORE >= (uint64_t)l->return_c;
+    if (returns && o >= (uint64_t)l->return_c_stored)
         return true;
     /* The same code returns to pcall, which does not leave the VM. */
     if (!to_c || !walk_knows(w, BASE))
+        return false;
+    if (!returns && (!walk_is_exact(w) || !has_result(w, L, link)))
         return false;
     next->base = walk_register(w, BASE) - (link & ~UINT64_C(7));
     return next->base >= L->stack && next->base <= L->end;
