@@ -56,44 +56,47 @@ static bool is_sigreturn(const uint8_t *code)
     return load_u32(code, false) == 0xd2801168 && load_u32(code + INSN, false) == 0xd4000001;
 }
 
-static enum arch_point point(const uint8_t *pc)
-{
-    static const struct {
-        uint32_t mask, value;
-    } entries[] = {
-        {0xffffffff, 0xd503233f}, /* paciasp */
-        {0xffffffff, 0xd503245f}, /* bti c */
-        {0xffc07fff, 0xa9807bfd}, /* stp x29, x30, [sp, #n]! */
-        {0xffffffff, 0xd65f03c0}, /* ret */
-        /* a slot of a PLT */
-        {0x9f00001f, 0x90000010}, /* adrp x16, page */
-        {0xffc003ff, 0xf9400211}, /* ldr x17, [x16, #n] */
-        {0xff8003ff, 0x91000210}, /* add x16, x16, #n */
-        {0xffffffff, 0xd61f0220}, /* br x17 */
-    };
-    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
-        if ((load_u32(pc, false) & entries[i].mask) == entries[i].value)
-            return ARCH_POINT_ENTRY;
-    return ARCH_POINT_BODY;
-}
+/* An instruction with bits that are not looked at. */
+struct pattern {
+    uint32_t mask, value;
+};
 
-/* ---- imported functions --------------------------------------------------------------------- */
+static bool matches(const uint8_t *code, const struct pattern *p)
+{
+    return (load_u32(code, false) & p->mask) == p->value;
+}
 
 /* Slots of a PLT: adrp x16, page; ldr x17, [x16, #n]; add x16, x16, #n; br x17. Before them there
  * may be bti c. The first one, which finds functions, is the same behind a push of x16 and lr. */
 enum { SLOT_INSNS = 4, SLOT_SIZE = SLOT_INSNS * INSN, PUSHED = 16 };
 static const uint32_t bti_c = 0xd503245f, push_x16_lr = 0xa9bf7bf0;
+static const struct pattern slot_insns[SLOT_INSNS] = {{0x9f00001f, 0x90000010},
+                                                      {0xffc003ff, 0xf9400211},
+                                                      {0xff8003ff, 0x91000210},
+                                                      {0xffffffff, 0xd61f0220}};
+
+static enum arch_point point(const uint8_t *pc)
+{
+    static const struct pattern entries[] = {
+        {0xffffffff, 0xd503233f}, /* paciasp */
+        {0xffffffff, 0xd503245f}, /* bti c */
+        {0xffc07fff, 0xa9807bfd}, /* stp x29, x30, [sp, #n]! */
+        {0xffffffff, 0xd65f03c0}, /* ret */
+    };
+    bool found = false;
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+        found |= matches(pc, &entries[i]);
+    for (size_t i = 0; i < SLOT_INSNS; i++)
+        found |= matches(pc, &slot_insns[i]);
+    return found ? ARCH_POINT_ENTRY : ARCH_POINT_BODY;
+}
+
+/* ---- imported functions --------------------------------------------------------------------- */
 
 static bool is_slot(const uint8_t *code)
 {
-    static const struct {
-        uint32_t mask, value;
-    } insns[SLOT_INSNS] = {{0x9f00001f, 0x90000010},
-                           {0xffc003ff, 0xf9400211},
-                           {0xff8003ff, 0x91000210},
-                           {0xffffffff, 0xd61f0220}};
     for (size_t i = 0; i < SLOT_INSNS; i++)
-        if ((load_u32(code + i * INSN, false) & insns[i].mask) != insns[i].value)
+        if (!matches(code + i * INSN, &slot_insns[i]))
             return false;
     return true;
 }

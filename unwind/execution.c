@@ -66,12 +66,11 @@ static bool overlap(const struct stored *a, unsigned size, const struct stored *
     return a->reg == b->reg && (int64_t)a->at - b->at < WORD && (int64_t)b->at - a->at < size;
 }
 
-/* Store what overlaps no more than a word and its neighbours. */
-static void store_word(struct execution *x, const struct stored *stored, unsigned size)
+/* Store at most a word. */
+static void store_word(struct execution *x, const struct stored *to, unsigned size)
 {
-    const struct stored to = *stored;
     for (unsigned i = 0; i < x->nr_stored;) {
-        if (overlap(&to, size, &x->stored[i]))
+        if (overlap(to, size, &x->stored[i]))
             x->stored[i] = x->stored[--x->nr_stored];
         else
             i++;
@@ -80,16 +79,16 @@ static void store_word(struct execution *x, const struct stored *stored, unsigne
         x->stores_lost = true;
         return;
     }
-    x->stored[x->nr_stored++] = to;
+    x->stored[x->nr_stored++] = *to;
 }
 
 void execution_store(struct execution *x, struct held address, struct held v, unsigned size)
 {
     struct stored to = {.value = size == WORD ? v : held_unknown};
-    if (!place_of(address, &to))
-        return;
-    for (unsigned done = 0; done < size; done += WORD, to.at += WORD)
-        store_word(x, &to, size - done < WORD ? size - done : WORD);
+    for (unsigned done = 0; done < size; done += WORD) {
+        if (place_of(held_plus(address, done), &to))
+            store_word(x, &to, size - done < WORD ? size - done : WORD);
+    }
 }
 
 struct held execution_load(struct execution *x, struct held address)

@@ -187,6 +187,9 @@ static void do_access(struct execution *x, const struct access *a)
 
 /* How the base register takes part: with the immediate, which is added before or after. */
 enum indexing { INDEX_OFFSET, INDEX_POST, INDEX_PRE };
+/* By the two bits that say so. (The third of pairs has a hint; that of single registers checks
+ * access.) */
+static const enum indexing indexings[] = {INDEX_OFFSET, INDEX_POST, INDEX_OFFSET, INDEX_PRE};
 
 /* Do an access at (the base register + `by`), and write the base register if it is indexed. */
 static void do_indexed(struct execution *x, struct access *a, unsigned base, int64_t by,
@@ -202,7 +205,6 @@ static void do_indexed(struct execution *x, struct access *a, unsigned base, int
 /* ldp, stp, and the same with a hint */
 static void do_pair(struct execution *x, uint32_t insn)
 {
-    static const enum indexing indexings[] = {INDEX_OFFSET, INDEX_POST, INDEX_OFFSET, INDEX_PRE};
     unsigned opc = bits(insn, 30, 2);
     bool vector = bits(insn, 26, 1);
     unsigned shift = vector ? 2 + opc : 2 + (opc >> 1);
@@ -232,7 +234,6 @@ static bool one_register(uint32_t insn, struct access *ret)
 /* ldr, str at a base register and an immediate: unscaled or indexed */
 static void do_immediate_offset(struct execution *x, uint32_t insn)
 {
-    static const enum indexing indexings[] = {INDEX_OFFSET, INDEX_POST, INDEX_OFFSET, INDEX_PRE};
     struct access a;
     if (one_register(insn, &a))
         do_indexed(x, &a, rn(insn), signed_bits(insn, 12, 9), indexings[bits(insn, 10, 2)]);

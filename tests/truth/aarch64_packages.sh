@@ -1,27 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Debian's packages for arm64, unpacked aside: apt of this machine need not know of that machine.
 
-# arm64_unpacked FOLDER PACKAGE...: not 0: not to be had.
-arm64_unpacked() {
-    local folder=$1 apt
-    shift
-    apt=$(mktemp -d)
-    chmod 755 "$apt"
-    mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/debs" "$folder"
-    touch "$apt/status"
-    cat >"$apt/conf" <<END
+arm64_apt=$scratch/arm64-apt
+
+# Ask for the list of packages, once a test.
+arm64_update() {
+    [ ! -e "$arm64_apt/updated" ] || return 0
+    mkdir -p "$arm64_apt/lists/partial" "$arm64_apt/archives/partial"
+    chmod 755 "$scratch" "$arm64_apt"
+    touch "$arm64_apt/status"
+    cat >"$arm64_apt/conf" <<END
 APT::Architecture "arm64";
 APT::Architectures { "arm64"; };
-Dir::State "$apt";
-Dir::State::Lists "$apt/lists";
-Dir::State::Status "$apt/status";
-Dir::Cache "$apt";
+Dir::State "$arm64_apt";
+Dir::State::Lists "$arm64_apt/lists";
+Dir::State::Status "$arm64_apt/status";
+Dir::Cache "$arm64_apt";
 Acquire::Languages "none";
 END
-    (cd "$apt/debs" && export APT_CONFIG=$apt/conf && apt-get -q update && apt-get -q download "$@" &&
-        for p in *.deb; do dpkg -x "$p" "$folder" || exit 1; done) >"$apt/log" 2>&1
-    local status=$?
-    [ $status = 0 ] || tail -n 3 "$apt/log"
-    rm -rf "$apt"
-    return $status
+    APT_CONFIG=$arm64_apt/conf apt-get -q update >"$arm64_apt/log" 2>&1 && touch "$arm64_apt/updated"
+}
+
+# arm64_unpacked FOLDER PACKAGE...: not 0: not to be had.
+arm64_unpacked() {
+    local folder=$1
+    shift
+    mkdir -p "$folder" "$folder.debs"
+    if arm64_update && (cd "$folder.debs" && APT_CONFIG=$arm64_apt/conf apt-get -q download "$@" &&
+        for p in *.deb; do dpkg -x "$p" "$folder" || exit 1; done) >"$arm64_apt/log" 2>&1; then
+        rm -rf "$folder.debs"
+        return 0
+    fi
+    tail -n 3 "$arm64_apt/log"
+    return 1
 }

@@ -14,17 +14,24 @@
 
 enum { START = 0x1000 };
 
-/* Do all instructions of the code up to its end, or to the first that is no plain one. Returns the
- * last one's effect. */
-static enum effect run(struct execution *x, const char *code, size_t size, struct effect_of *ret)
+/* Do all instructions of the code from x->pc up to its end, or to the first that is no plain one.
+ * Returns the last one's effect. */
+static enum effect go_on(const struct arch *arch, struct execution *x, const void *code,
+                         size_t size, struct effect_of *ret)
 {
     enum effect effect = EFFECT_NEXT;
-    execution_begin(x, &arch_x86_64, START);
     while (effect == EFFECT_NEXT && x->pc - START < size) {
         size_t at = x->pc - START;
-        effect = arch_x86_64.execute(x, (const uint8_t *)code + at, size - at, ret);
+        effect = arch->execute(x, (const uint8_t *)code + at, size - at, ret);
     }
     return effect;
+}
+
+/* The same from the code's begin on. */
+static enum effect run(struct execution *x, const char *code, size_t size, struct effect_of *ret)
+{
+    execution_begin(x, &arch_x86_64, START);
+    return go_on(&arch_x86_64, x, code, size, ret);
 }
 
 #define RUN(x, code) run(x, code, sizeof(code) - 1, &(struct effect_of){0})
@@ -88,12 +95,7 @@ static void enters_and_leaves(void **state)
     expect(&x, DWARF_RBP, HELD_REGISTER, DWARF_RSP, 0, -8);
     expect(&x, DWARF_RBX, HELD_REGISTER, DWARF_RDI, 0, 0);
     expect(&x, DWARF_RDI, HELD_UNKNOWN, 0, 0, 0); /* calls keep six registers */
-    enum effect effect = EFFECT_NEXT;
-    for (size_t at; effect == EFFECT_NEXT;) {
-        at = x.pc - START;
-        effect = arch_x86_64.execute(&x, (const uint8_t *)code + at, sizeof(code) - 1 - at, &e);
-    }
-    assert_int_equal(effect, EFFECT_RETURN);
+    assert_int_equal(go_on(&arch_x86_64, &x, code, sizeof(code) - 1, &e), EFFECT_RETURN);
     expect(&x, DWARF_RBX, HELD_REGISTER, DWARF_RBX, 0, 0);
     expect(&x, DWARF_RBP, HELD_REGISTER, DWARF_RBP, 0, 0);
     expect(&x, DWARF_RIP, HELD_SLOT, DWARF_RSP, 0, 0);
@@ -177,13 +179,8 @@ enum { X0 = 0, X9 = 9, X19 = 19, X20 = 20 };
 static enum effect run_a64(struct execution *x, const uint32_t *code, size_t nr,
                            struct effect_of *ret)
 {
-    enum effect effect = EFFECT_NEXT;
     execution_begin(x, &arch_aarch64, START);
-    while (effect == EFFECT_NEXT && x->pc - START < 4 * nr) {
-        size_t at = x->pc - START;
-        effect = arch_aarch64.execute(x, (const uint8_t *)code + at, 4 * nr - at, ret);
-    }
-    return effect;
+    return go_on(&arch_aarch64, x, code, 4 * nr, ret);
 }
 
 #define A64(x, ...)                                                                    \
@@ -235,12 +232,7 @@ static void a64_enters_and_leaves(void **state)
     expect(&x, AARCH64_FP, HELD_REGISTER, AARCH64_SP, 0, -32);
     expect(&x, AARCH64_LR, HELD_UNKNOWN, 0, 0, 0);
     expect(&x, X0, HELD_UNKNOWN, 0, 0, 0);
-    enum effect effect = EFFECT_NEXT;
-    for (size_t at; effect == EFFECT_NEXT;) {
-        at = x.pc - START;
-        effect = arch_aarch64.execute(&x, (const uint8_t *)code + at, sizeof(code) - at, &e);
-    }
-    assert_int_equal(effect, EFFECT_RETURN);
+    assert_int_equal(go_on(&arch_aarch64, &x, code, sizeof(code), &e), EFFECT_RETURN);
     expect(&x, X19, HELD_REGISTER, X19, 0, 0);
     expect(&x, AARCH64_FP, HELD_REGISTER, AARCH64_FP, 0, 0);
     expect(&x, AARCH64_PC, HELD_REGISTER, AARCH64_LR, 0, 0);
@@ -313,6 +305,10 @@ static void a64_what_is_not_known(void **state)
     /* str x19, [sp, #16]; str wzr, [sp, #20]; ldr x20, [sp, #16]: half of it was overwritten */
     A64(&x, 0xf9000bf3, 0xb90017ff, 0xf9400bf4);
     expect(&x, X20, HELD_UNKNOWN, 0, 0, 0);
+    /* x9 = -0x7ffffffc; sub sp, sp, x9; str q0, [sp]: the second word is too far away to be kept */
+    A64(&x, 0x929fff69, 0xf2b00009, 0xcb2963ff, 0x3d8003e0);
+    expect(&x, AARCH64_SP, HELD_REGISTER, AARCH64_SP, 0, 0x7ffffffc);
+    assert_int_equal(x.nr_stored, 1);
     /* str x19, [sp, #24]; str q0, [sp, #16]; ldr x20, [sp, #24] */
     A64(&x, 0xf9000ff3, 0x3d8007e0, 0xf9400ff4);
     expect(&x, X20, HELD_UNKNOWN, 0, 0, 0);

@@ -7,6 +7,34 @@
  */
 #include "unwind/luajit/walk_internal.h"
 
+/* ---- places in the blob ---------------------------------------------------------------------- */
+
+bool blob_is_unlinked(const struct luajit_layout *l, uint64_t o)
+{
+    const struct luajit_machine *m = luajit_machine(l);
+    const int32_t ranges[][2] = {
+        {l->resume, l->resume_linked},        {l->pcall, l->call_linked},
+        {l->cpcall, l->cpcall_linked},        {l->callback, l->callback_return},
+        {l->leave, l->leave + m->leave_size}, {l->rethrow, l->rethrow + m->rethrow_size}};
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
+        if (ranges[i][0] >= 0 && o >= (uint64_t)ranges[i][0] && o < (uint64_t)ranges[i][1])
+            return true;
+    }
+    return false;
+}
+
+bool blob_is_leaf_helper(const struct luajit_layout *l, uint64_t o)
+{
+    return l->leaf_start != LUAJIT_UNKNOWN && o >= (uint64_t)l->leaf_start &&
+           (l->callback == LUAJIT_UNKNOWN || o < (uint64_t)l->callback);
+}
+
+bool blob_is_exit(const struct luajit_layout *l, uint64_t o)
+{
+    return l->exit_handler != LUAJIT_UNKNOWN && o >= (uint64_t)l->exit_handler &&
+           o < (uint64_t)l->exit_settled;
+}
+
 bool walk_leave_block(struct luajit_walk *w, uint64_t si)
 {
     return walk_machine(w)->leave_block(w, si);
@@ -318,7 +346,7 @@ enum walker_result step_blob(struct luajit_walk *w, uint64_t o)
     } else if (!recorded) {
         return WALKER_NO; /* beyond the recorded stack: the native walk reports this */
     }
-    bool unlinked = exact && machine->is_unlinked(l, o);
+    bool unlinked = exact && blob_is_unlinked(l, o);
     if (!(unlinked ? emit_native(w, si + (uint64_t)l->frame_size) : emit_block(w, si, o, &L)))
         return WALKER_NO_MEMORY;
     return walk_leave_block(w, si) ? WALKER_STEPPED : WALKER_NO;

@@ -91,12 +91,6 @@ static bool is_at_return(const struct luajit_layout *l, uint64_t o)
     return o == (uint64_t)l->leave + LOADS + ADD;
 }
 
-static bool in_leaf_helper(const struct luajit_layout *l, uint64_t o)
-{
-    return l->leaf_start != LUAJIT_UNKNOWN && o >= (uint64_t)l->leaf_start &&
-           (l->callback == LUAJIT_UNKNOWN || o < (uint64_t)l->callback);
-}
-
 /* Has the exit handler stored which trace is left, and where? */
 static bool exit_is_told(const struct luajit_layout *l, uint64_t o)
 {
@@ -124,7 +118,7 @@ static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_r
 {
     const struct luajit_layout *l = w->vm.layout;
     uint64_t into, fp = walk_register(w, AARCH64_FP), lookup = o - !walk_is_exact(w);
-    if (walk_is_exact(w) && in_leaf_helper(l, o)) {
+    if (walk_is_exact(w) && blob_is_leaf_helper(l, o)) {
         *result = leave_by_link(w, walk_register(w, AARCH64_SP), true);
         return true;
     }
@@ -141,27 +135,11 @@ static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_r
         return true;
     }
     *si = fp + 16 - (uint64_t)l->frame_size;
-    if (l->exit_handler != LUAJIT_UNKNOWN && lookup >= (uint64_t)l->exit_handler &&
-        lookup < (uint64_t)l->exit_settled) {
+    if (blob_is_exit(l, lookup)) {
         bool told = !walk_is_exact(w) || exit_is_told(l, o);
         *result = told ? step_exit(w, walk_register(w, AARCH64_SP), walk_is_exact(w))
                        : step_early_exit(w, *si);
         return true;
-    }
-    return false;
-}
-
-static bool is_unlinked(const struct luajit_layout *l, uint64_t o)
-{
-    enum { EPILOGUE = 12 * INSN };
-    const int32_t ranges[][2] = {{l->resume, l->resume_linked},
-                                 {l->pcall, l->call_linked},
-                                 {l->cpcall, l->cpcall_linked},
-                                 {l->callback, l->callback_return},
-                                 {l->leave, l->leave + EPILOGUE}};
-    for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
-        if (ranges[i][0] >= 0 && o >= (uint64_t)ranges[i][0] && o < (uint64_t)ranges[i][1])
-            return true;
     }
     return false;
 }
@@ -207,7 +185,39 @@ static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint
     return next->base >= L->stack && next->base <= L->end;
 }
 
-/* ---- generated code, lj_vm_ffi_call -----------------------------------------------------------
+/* ---- traces --------------------------------------------------------------------------------- */
+
+/* x29 stays the C frame's. */
+static bool block_by_fp(struct luajit_walk *w, const struct luajit_state *L, uint64_t *si)
+{
+    *si = walk_register(w, AARCH64_FP) + 16 - (uint64_t)w->vm.layout->frame_size;
+    return walk_knows(w, AARCH64_FP) && *si == next_block(w, L) && block_L(w, *si) == L->address;
+}
+
+static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
+                        const struct luajit_state *L, uint64_t pushed, uint64_t *si)
+{
+    (void)t, (void)pushed;
+    return block_by_fp(w, L, si);
+}
+
+static bool exit_block(struct luajit_walk *w, uint64_t S, struct luajit_state *L, uint64_t *si)
+{
+    (void)S;
+    return walk_knows(w, GL) && walk_use_vm(w, walk_register(w, GL), w->vm.layout, w->vm.blob) &&
+           running_state(w, running_field(w->vm.layout), L) && block_by_fp(w, L, si);
+}
+
+/* str register, [x22, #displacement] */
+static bool has_store(const uint8_t *code, uint32_t size, uint32_t displacement)
+{
+    for (uint32_t at = 0; at + 4 <= size; at += 4)
+        if ((load_u32(code + at, false) & ~0x1fu) == (0xf90002c0 | displacement / 8 << 10))
+            return true;
+    return false;
+}
+
+/* ---- lj_vm_ffi_call -----------------------------------------------------------
  */
 
 /* Its unwind entry is right. */
@@ -225,7 +235,12 @@ const struct luajit_machine luajit_aarch64 = {.arch = &arch_aarch64,
                                               .vm_is_g = true,
                                               .leave_block = leave_block,
                                               .place = place,
-                                              .is_unlinked = is_unlinked,
                                               .is_between = is_between,
                                               .step_ffi_call = step_ffi_call,
-                                              .step_mcode = step_mcode_aarch64};
+                                              .step_mcode = step_mcode_aarch64,
+                                              .leave_size = SAVE_SIZE,
+                                              .trace_block = trace_block,
+                                              .exit_block = exit_block,
+                                              .leave_trace = leave_block,
+                                              .has_store = has_store,
+                                              .store_size = INSN};

@@ -4,7 +4,7 @@
 
 /* ---- native registers ---------------------------------------------------------------------- */
 
-bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
+static bool leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
 {
     /* The register that the entries push first is last. */
     enum { PUSHED = 5 };
@@ -31,9 +31,16 @@ bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
     return first < PUSHED;
 }
 
+enum walker_result step_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved)
+{
+    if (!emit_native(w, cfa))
+        return WALKER_NO_MEMORY;
+    return leave_partial(w, cfa, saved) ? WALKER_STEPPED : WALKER_NO;
+}
+
 static bool leave_block(struct luajit_walk *w, uint64_t si)
 {
-    return walk_leave_partial(w, si + (uint64_t)w->vm.layout->frame_size, UINT64_MAX);
+    return leave_partial(w, si + (uint64_t)w->vm.layout->frame_size, UINT64_MAX);
 }
 
 /* ---- places where the unwind entry lies ---------------------------------------------------- */
@@ -68,19 +75,6 @@ static bool partial_frame(const struct luajit_layout *l, uint64_t o, uint64_t *d
     return false;
 }
 
-/* Is the block complete, but not yet or no more a C frame of its lua_State? */
-static bool is_unlinked(const struct luajit_layout *l, uint64_t o)
-{
-    const int32_t ranges[][2] = {{l->resume, l->resume_linked}, {l->pcall, l->call_linked},
-                                 {l->cpcall, l->cpcall_linked}, {l->callback, l->callback_return},
-                                 {l->leave, l->leave + 11},     {l->rethrow, l->rethrow + 15}};
-    for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
-        if (ranges[i][0] >= 0 && o >= (uint64_t)ranges[i][0] && o < (uint64_t)ranges[i][1])
-            return true;
-    }
-    return false;
-}
-
 /* Step from a leaf helper, which has pushed nothing (or one register, in cpuid). All registers stay
  * known, so that the frame that called the helper shows the interpreter's registers. */
 static enum walker_result step_leaf_helper(struct luajit_walk *w)
@@ -111,7 +105,7 @@ static uint64_t leaf_block(struct luajit_walk *w, uint64_t o)
     if (l->jloop_sub != LUAJIT_UNKNOWN && o >= (uint64_t)l->jloop_sub && o < (uint64_t)l->jloop_end)
         return sp + 16;
     enum provenance before = w->r.provenance;
-    bool here = is_unlinked(l, o) || block_state(w, sp, &L);
+    bool here = blob_is_unlinked(l, o) || block_state(w, sp, &L);
     bool above = !here && block_state(w, sp + 8, &L) && (L.cframe & ~UINT64_C(3)) == sp + 8;
     w->r.provenance = before;
     return above ? sp + 8 : sp;
@@ -178,15 +172,9 @@ static bool exit_state(struct luajit_walk *w, uint64_t o, uint64_t *S)
     return walk_read_stack(w, sp + SAVED_RSP, &saved) && saved == *S;
 }
 
-static bool in_exit(const struct luajit_layout *l, uint64_t o)
-{
-    return l->exit_handler != LUAJIT_UNKNOWN && o >= (uint64_t)l->exit_handler &&
-           o < (uint64_t)l->exit_settled;
-}
-
 /* Step from lj_vm_exit_handler, up to where rsp is the block's again; false: the pc is behind that
  * place. */
-static bool exit_block(struct luajit_walk *w, uint64_t o, enum walker_result *ret)
+static bool step_handler(struct luajit_walk *w, uint64_t o, enum walker_result *ret)
 {
     const struct luajit_layout *l = w->vm.layout;
     uint64_t S;
@@ -206,6 +194,85 @@ static bool exit_block(struct luajit_walk *w, uint64_t o, enum walker_result *re
     return true;
 }
 
+/* ---- traces --------------------------------------------------------------------------------- */
+
+/* BC_JLOOP saves the caller's r12 and r13 if traces may use them. */
+static bool leave_trace(struct luajit_walk *w, uint64_t si)
+{
+    uint64_t r12, r13;
+    if (!walk_read_stack(w, si, &r12) ||
+        !walk_read_stack(w, w->vm.layout->gc64 ? si - 8 : si + 8, &r13) || !leave_block(w, si))
+        return false;
+    w->step->value[DWARF_R12] = r12;
+    w->step->value[DWARF_R13] = r13;
+    *w->step->known |= REG_BIT(DWARF_R12) | REG_BIT(DWARF_R13);
+    return true;
+}
+
+/* L's chain tells the C frame. */
+static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
+                        const struct luajit_state *L, uint64_t pushed, uint64_t *si)
+{
+    uint64_t sp = walk_register(w, DWARF_RSP) + pushed + 16, room;
+    struct luajit_trace parent;
+    uint16_t number, exitno;
+    *si = next_block(w, L);
+    room = *si - sp;
+    if (block_L(w, *si) != L->address)
+        return false;
+    if (room == t->spadjust)
+        return true;
+    /* The pc is before the first adjustment of rsp, or behind the last one. */
+    if (!walk_is_exact(w))
+        return false;
+    return room == 0 ||
+           (luajit_trace_parent(&w->r, t, &number, &exitno) &&
+            luajit_trace_read(&w->r, w->vm.g, number, &parent) && room == parent.spadjust);
+}
+
+/* Does the code have a "mov [r14 + displacement], register"? */
+static bool has_store(const uint8_t *code, uint32_t size, uint32_t displacement)
+{
+    const uint8_t *end = code + size, *at = code + 3;
+    for (; end - at >= 4; at++) {
+        at = memchr(at, (int)(displacement & 0xff), (size_t)(end - at) - 3);
+        if (!at)
+            return false;
+        if (load_u32(at, false) == displacement && (at[-3] & 0xfb) == 0x49 && at[-2] == 0x89 &&
+            (at[-1] & 0xc7) == 0x86)
+            return true;
+    }
+    return false;
+}
+
+static bool exit_block(struct luajit_walk *w, uint64_t S, struct luajit_state *L, uint64_t *si)
+{
+    enum { ROOM_MAX = 1 << 16 };
+    const struct luajit_layout *l = w->vm.layout;
+    const int32_t fields[] = {running_field(l), l->J_L};
+    uint64_t dispatch[2] = {vm_register(w, DWARF_R14), 0};
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!l->gc64) /* the stub has stored DISPATCH at S */
+        memory_read_frame(&w->step->input->memory, S, &dispatch[1], 4, &ignored);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t g = dispatch[i / 2] - (uint64_t)l->g2disp;
+        uint64_t pointer;
+        if (dispatch[i / 2] == 0 || !walk_use_vm(w, g, l, w->vm.blob))
+            continue;
+        if (i % 2 == 0
+                ? !running_state(w, fields[0], L)
+                : !luajit_read_moving(&w->r, g + (uint64_t)fields[1], &pointer, sizeof(pointer)) ||
+                      !luajit_read_state(&w->r, pointer, L) || L->g != g)
+            continue;
+        *si = next_block(w, L);
+        if (*si - S >= 16 && *si - S <= ROOM_MAX && block_L(w, *si) == L->address)
+            return true;
+    }
+    /* This may be a finalizer that runs on a lua_State of its own. */
+    *si = find_linked_block(w, S + 16, L);
+    return *si != 0;
+}
+
 /* ---- the row ------------------------------------------------------------------------------- */
 
 static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_result *result)
@@ -213,18 +280,15 @@ static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_r
     const struct luajit_layout *l = w->vm.layout;
     bool exact = walk_is_exact(w);
     uint64_t sp = walk_register(w, DWARF_RSP), distance;
-    if (exact && l->leaf_start != LUAJIT_UNKNOWN && o >= (uint64_t)l->leaf_start &&
-        (l->callback == LUAJIT_UNKNOWN || o < (uint64_t)l->callback)) {
+    if (exact && blob_is_leaf_helper(l, o)) {
         *result = step_leaf_helper(w);
         return true;
     }
     if (exact && partial_frame(l, o, &distance)) {
-        *result = !emit_native(w, sp + distance)                   ? WALKER_NO_MEMORY
-                  : walk_leave_partial(w, sp + distance, distance) ? WALKER_STEPPED
-                                                                   : WALKER_NO;
+        *result = step_partial(w, sp + distance, distance);
         return true;
     }
-    if (in_exit(l, o) && exit_block(w, o, result))
+    if (blob_is_exit(l, o) && step_handler(w, o, result))
         return true;
     *si = exact ? leaf_block(w, o) : sp;
     return false;
@@ -239,10 +303,7 @@ static enum walker_result step_ffi_call(struct luajit_walk *w, uint64_t at)
     if (!walk_is_exact(w) || (o > 3 && at != l->ffi_call_ret))
         return WALKER_NO;
     pushed = o == 0 || at == l->ffi_call_ret ? 8 : 16;
-    uint64_t cfa = walk_register(w, DWARF_RSP) + pushed;
-    if (!emit_native(w, cfa))
-        return WALKER_NO_MEMORY;
-    return walk_leave_partial(w, cfa, pushed) ? WALKER_STEPPED : WALKER_NO;
+    return step_partial(w, walk_register(w, DWARF_RSP) + pushed, pushed);
 }
 
 const struct luajit_machine luajit_x86_64 = {.arch = &arch_x86_64,
@@ -252,7 +313,14 @@ const struct luajit_machine luajit_x86_64 = {.arch = &arch_x86_64,
                                              .vm = DWARF_R14,
                                              .leave_block = leave_block,
                                              .place = place,
-                                             .is_unlinked = is_unlinked,
                                              .is_between = is_between,
                                              .step_ffi_call = step_ffi_call,
-                                             .step_mcode = step_mcode_x86_64};
+                                             .step_mcode = step_mcode_x86_64,
+                                             .leave_size = 11,
+                                             .rethrow_size = 15,
+                                             .trace_block = trace_block,
+                                             .exit_block = exit_block,
+                                             .leave_trace = leave_trace,
+                                             .has_store = has_store,
+                                             .store_size = 7,
+                                             .reads_code = true};

@@ -148,7 +148,6 @@ int luajit_discover(const struct luajit_image *image, struct luajit_layout *ret,
 {
     static const struct luajit_code *const codes[] = {&luajit_code_x86_64, &luajit_code_aarch64};
     const struct luajit_code *code = NULL;
-    const char *missing = NULL;
     struct blob_search s;
     memset(ret, 0, sizeof(*ret));
 #define X(name, text) ret->name = LUAJIT_UNKNOWN;
@@ -163,15 +162,19 @@ int luajit_discover(const struct luajit_image *image, struct luajit_layout *ret,
     ret->blob_size = s.size;
     ret->ffi_call = s.ffi_call;
     ret->ffi_call_size = s.ffi_call_size;
-    const uint8_t *blob = image->bytes(image->context, s.start, s.size);
-    if (!blob)
+    struct finder f = {image->bytes(image->context, s.start, s.size), (uint32_t)s.size, ret};
+    if (!f.blob)
         return error_set(err, ERROR_FORMAT, "%s: the file does not hold LuaJIT's interpreter",
                          image->name);
-    if (!code->read(image, blob, ret, &missing))
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "%s: this LuaJIT is unknown: its code of %s is not as in the known builds "
-                         "(interpreter at 0x%llx)",
-                         image->name, missing, (unsigned long long)s.start);
+    for (size_t i = 0; i < code->nr_steps; i++) {
+        if (!code->steps[i].read(&f))
+            return error_set(
+                err, ERROR_UNSUPPORTED,
+                "%s: this LuaJIT is unknown: its code of %s is not as in the known builds "
+                "(interpreter at 0x%llx)",
+                image->name, code->steps[i].what, (unsigned long long)s.start);
+    }
+    code->read_others(&f, image);
     derive(ret);
     if (!is_consistent(ret) || !luajit_layout_opcodes(ret))
         return error_set(err, ERROR_UNSUPPORTED,

@@ -35,12 +35,6 @@ static bool is_ffi_call(const struct cfi_bytes *p)
 
 enum { INSN = AARCH64_INSN, SP = AARCH64_SP };
 
-struct finder {
-    const uint8_t *blob;
-    uint32_t size;
-    struct luajit_layout *l;
-};
-
 /* A word of code with bits that are not looked at. */
 struct insn {
     uint32_t value, mask;
@@ -130,6 +124,7 @@ static bool find_entries(struct finder *f)
     }
     if (nr < 4 || at[3] - at[0] > 4 * ENTRY + 0x100)
         return false;
+    f->l->gc64 = true; /* there is no other kind */
     TOLD(f, frame_size, first, at[0]);
     TOLD(f, resume, (int32_t)at[0], at[0]);
     TOLD(f, pcall, (int32_t)at[1], at[1]);
@@ -138,6 +133,13 @@ static bool find_entries(struct finder *f)
     if (nr == 5)
         TOLD(f, callback, (int32_t)at[4], at[4]);
     return true;
+}
+
+/* Find where an entry links its C frame into L. */
+static bool find_link(struct finder *f, int32_t entry, uint32_t *ret)
+{
+    return find(f, STR(8, 23), (uint32_t)entry, ENTRY, ret) &&
+           offset_of(word_at(f, *ret), DOUBLE_WORDS) == f->l->L_cframe;
 }
 
 /* From lj_vm_call: its C frame, and where L has g and the C frame. */
@@ -154,8 +156,7 @@ static bool read_call_frame(struct finder *f)
     if (!READ(f, frame_pc, STR(0, SP), DOUBLE_WORDS, second, ENTRY) ||
         !READ(f, frame_errf, STR_W(3, SP), WORDS, (uint32_t)f->l->pcall, ENTRY))
         return false;
-    if (!find(f, STR(8, 23), call, ENTRY, &found) ||
-        offset_of(word_at(f, found), DOUBLE_WORDS) != f->l->L_cframe)
+    if (!find_link(f, f->l->call, &found))
         return false;
     TOLD(f, call_linked, (int32_t)found + INSN, found);
     return true;
@@ -181,13 +182,6 @@ static bool read_call_state(struct finder *f)
         return false;
     TOLD(f, call_entered, (int32_t)found + INSN, found);
     return true;
-}
-
-/* Find where an entry links its C frame into L. */
-static bool find_link(struct finder *f, int32_t entry, uint32_t *ret)
-{
-    return find(f, STR(8, 23), (uint32_t)entry, ENTRY, ret) &&
-           offset_of(word_at(f, *ret), DOUBLE_WORDS) == f->l->L_cframe;
 }
 
 static bool read_other_entries(struct finder *f)
@@ -411,41 +405,32 @@ static void read_helpers(struct finder *f)
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static bool read_all(const struct luajit_image *image, const uint8_t *blob,
-                     struct luajit_layout *ret, const char **missing)
+static const struct luajit_code_step steps[] = {
+    {find_entries, "the entries"},
+    {read_call_frame, "lj_vm_call's C frame"},
+    {read_call_state, "lj_vm_call's state"},
+    {read_other_entries, "lj_vm_resume and cpcall"},
+    {read_functions, "function headers"},
+    {read_epilogue, "the epilogue"},
+    {read_return, "vm_return"},
+    {read_dispatch, "the next instruction"},
+    {read_trace_entry, "BC_JLOOP"},
+    {read_exit_handler, "lj_vm_exit_handler"},
+    {read_exit_interp, "lj_vm_exit_interp"},
+    {read_framesize, "BC_IFUNCF"},
+};
+
+static void read_others(struct finder *f, const struct luajit_image *image)
 {
-    static const struct {
-        bool (*read)(struct finder *f);
-        const char *what;
-    } steps[] = {
-        {find_entries, "the entries"},
-        {read_call_frame, "lj_vm_call's C frame"},
-        {read_call_state, "lj_vm_call's state"},
-        {read_other_entries, "lj_vm_resume and cpcall"},
-        {read_functions, "function headers"},
-        {read_epilogue, "the epilogue"},
-        {read_return, "vm_return"},
-        {read_dispatch, "the next instruction"},
-        {read_trace_entry, "BC_JLOOP"},
-        {read_exit_handler, "lj_vm_exit_handler"},
-        {read_exit_interp, "lj_vm_exit_interp"},
-        {read_framesize, "BC_IFUNCF"},
-    };
-    struct finder f = {blob, (uint32_t)ret->blob_size, ret};
     (void)image;
-    ret->gc64 = true; /* there is no other kind */
-    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
-        *missing = steps[i].what;
-        if (!steps[i].read(&f))
-            return false;
-    }
-    read_globals(&f);
-    read_helpers(&f);
-    return true;
+    read_globals(f);
+    read_helpers(f);
 }
 
 const struct luajit_code luajit_code_aarch64 = {.arch = &arch_aarch64,
                                                 .machine = LUAJIT_ON_AARCH64,
                                                 .is_blob = is_blob,
                                                 .is_ffi_call = is_ffi_call,
-                                                .read = read_all};
+                                                .steps = steps,
+                                                .nr_steps = sizeof(steps) / sizeof(*steps),
+                                                .read_others = read_others};

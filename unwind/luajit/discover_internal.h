@@ -9,6 +9,19 @@
 
 enum { LUAJIT_BLOB_MAX = 1 << 16 };
 
+/* Searches for instructions in the blob, and notes what they tell. */
+struct finder {
+    const uint8_t *blob;
+    uint32_t size;
+    struct luajit_layout *l;
+};
+
+/* Reads some values. Returns false if the code is not as in the known builds; `what`: of what. */
+struct luajit_code_step {
+    bool (*read)(struct finder *f);
+    const char *what;
+};
+
 /* The reader of one machine's interpreter. */
 struct luajit_code {
     const struct arch *arch;
@@ -16,10 +29,10 @@ struct luajit_code {
     /* Is it the unwind program of the blob, or of lj_vm_ffi_call? */
     bool (*is_blob)(const struct cfi_bytes *program);
     bool (*is_ffi_call)(const struct cfi_bytes *program);
-    /* Read the values that instructions tell. `blob`: ret->blob_size bytes. Returns false if a part
-     * of the code is not as in the known builds; `missing` says which. */
-    bool (*read)(const struct luajit_image *image, const uint8_t *blob, struct luajit_layout *ret,
-                 const char **missing);
+    const struct luajit_code_step *steps; /* in this order */
+    size_t nr_steps;
+    /* Read the values that may be missing, afterwards. */
+    void (*read_others)(struct finder *f, const struct luajit_image *image);
 };
 extern const struct luajit_code luajit_code_x86_64, luajit_code_aarch64;
 

@@ -43,14 +43,8 @@ static bool is_ffi_call(const struct cfi_bytes *p)
 
 /* ---- byte patterns ------------------------------------------------------------------------- */
 
-/* Searches for instructions in the blob. Patterns are hexadecimal bytes. ?? is any byte, bb a byte
- * and DD four bytes (little endian, signed) to capture, in order. */
-struct finder {
-    const uint8_t *blob;
-    uint32_t size;
-    struct luajit_layout *l;
-};
-
+/* Patterns are hexadecimal bytes. ?? is any byte, bb a byte and DD four bytes (little endian,
+ * signed) to capture, in order. */
 enum { CAPTURES = 4, LITERAL_MAX = 16 };
 
 struct match {
@@ -442,38 +436,30 @@ static void read_ffi_call(const struct luajit_image *image, struct luajit_layout
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static bool read_all(const struct luajit_image *image, const uint8_t *blob,
-                     struct luajit_layout *ret, const char **missing)
+static const struct luajit_code_step steps[] = {
+    {find_entries, "the entries"},
+    {read_call_frame, "lj_vm_call's C frame"},
+    {read_call_state, "lj_vm_call's state"},
+    {read_other_entries, "lj_vm_resume and cpcall"},
+    {read_functions, "function headers"},
+    {read_epilogues, "the epilogue"},
+    {read_return, "vm_return"},
+    {read_trace_entry, "BC_JLOOP"},
+    {read_exit_handler, "lj_vm_exit_handler"},
+    {read_exit_interp, "lj_vm_exit_interp"},
+};
+
+static void read_others(struct finder *f, const struct luajit_image *image)
 {
-    static const struct {
-        bool (*read)(struct finder *f);
-        const char *what;
-    } steps[] = {
-        {find_entries, "the entries"},
-        {read_call_frame, "lj_vm_call's C frame"},
-        {read_call_state, "lj_vm_call's state"},
-        {read_other_entries, "lj_vm_resume and cpcall"},
-        {read_functions, "function headers"},
-        {read_epilogues, "the epilogue"},
-        {read_return, "vm_return"},
-        {read_trace_entry, "BC_JLOOP"},
-        {read_exit_handler, "lj_vm_exit_handler"},
-        {read_exit_interp, "lj_vm_exit_interp"},
-    };
-    struct finder f = {blob, (uint32_t)ret->blob_size, ret};
-    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
-        *missing = steps[i].what;
-        if (!steps[i].read(&f))
-            return false;
-    }
-    read_globals(&f);
-    read_helpers(&f);
-    read_ffi_call(image, ret);
-    return true;
+    read_globals(f);
+    read_helpers(f);
+    read_ffi_call(image, f->l);
 }
 
 const struct luajit_code luajit_code_x86_64 = {.arch = &arch_x86_64,
                                                .machine = LUAJIT_ON_X86_64,
                                                .is_blob = is_blob,
                                                .is_ffi_call = is_ffi_call,
-                                               .read = read_all};
+                                               .steps = steps,
+                                               .nr_steps = sizeof(steps) / sizeof(*steps),
+                                               .read_others = read_others};

@@ -23,12 +23,7 @@ const char snapshot_unsure[] = "this build does not say which snapshot covers th
 
 /* ---- the block of a trace ------------------------------------------------------------------ */
 
-static bool read_native(struct luajit_walk *w, uint64_t address, uint64_t *ret)
-{
-    return memory_read_slot(&w->step->input->memory, address, ret, w->step->provenance);
-}
-
-static uint64_t block_L(struct luajit_walk *w, uint64_t si)
+uint64_t block_L(struct luajit_walk *w, uint64_t si)
 {
     uint64_t L = 0;
     enum provenance ignored = PROVENANCE_EXACT;
@@ -37,23 +32,7 @@ static uint64_t block_L(struct luajit_walk *w, uint64_t si)
     return L;
 }
 
-/* BC_JLOOP saves the caller's r12 and r13 if traces may use them. */
-static bool leave_trace_block(struct luajit_walk *w, uint64_t si)
-{
-    uint64_t r12, r13;
-    if (w->vm.layout->machine != LUAJIT_ON_X86_64)
-        return walk_leave_block(w, si);
-    if (!read_native(w, si, &r12) || !read_native(w, w->vm.layout->gc64 ? si - 8 : si + 8, &r13) ||
-        !walk_leave_block(w, si))
-        return false;
-    w->step->value[DWARF_R12] = r12;
-    w->step->value[DWARF_R13] = r13;
-    *w->step->known |= REG_BIT(DWARF_R12) | REG_BIT(DWARF_R13);
-    return true;
-}
-
-/* Read the lua_State that runs the VM's trace. */
-static bool running_state(struct luajit_walk *w, int32_t field, struct luajit_state *ret)
+bool running_state(struct luajit_walk *w, int32_t field, struct luajit_state *ret)
 {
     uint64_t L;
     if (field == LUAJIT_UNKNOWN || !luajit_read_moving_ref(&w->r, w->vm.g + (uint64_t)field, &L))
@@ -61,7 +40,7 @@ static bool running_state(struct luajit_walk *w, int32_t field, struct luajit_st
     return luajit_read_state(&w->r, L, ret) && ret->g == w->vm.g;
 }
 
-static int32_t running_field(const struct luajit_layout *l)
+int32_t running_field(const struct luajit_layout *l)
 {
     return l->cur_L != LUAJIT_UNKNOWN ? l->cur_L : l->jit_L;
 }
@@ -166,7 +145,7 @@ static enum walker_result step_searched(struct luajit_walk *w, const struct luaj
     *w->step->provenance = PROVENANCE_GUESS;
     if (!emit_unknown(w, si + (uint64_t)l->frame_size))
         return WALKER_NO_MEMORY;
-    return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+    return walk_machine(w)->leave_trace(w, si) ? WALKER_STEPPED : WALKER_NO;
 }
 
 /* ---- Lua frames of a trace ----------------------------------------------------------------- */
@@ -233,53 +212,26 @@ static bool find_start(struct luajit_walk *w, const struct luajit_state *L, uint
             (read_start(w, L, moved, false, ret) || read_start(w, L, moved, true, ret)));
 }
 
-enum { STORE = 7 }; /* size of the instruction in bytes */
-
-/* Does the code have a "mov [r14 + field], register"? */
-static bool has_store(const uint8_t *code, uint32_t size, uint32_t field)
-{
-    const uint8_t *end = code + size, *at = code + 3;
-    for (; end - at >= 4; at++) {
-        at = memchr(at, (int)(field & 0xff), (size_t)(end - at) - 3);
-        if (!at)
-            return false;
-        if (load_u32(at, false) == field && (at[-3] & 0xfb) == 0x49 && at[-2] == 0x89 &&
-            (at[-1] & 0xc7) == 0x86)
-            return true;
-    }
-    return false;
-}
-
-/* The same of AArch64's code: "str register, [x22 + field]"? */
-static bool has_store_a64(const uint8_t *code, uint32_t size, uint32_t field)
-{
-    for (uint32_t at = 0; at + 4 <= size; at += 4)
-        if ((load_u32(code + at, false) & ~0x1fu) == (0xf90002c0 | field / 8 << 10))
-            return true;
-    return false;
-}
-
 /* Has the snapshot's code stored another base before `offset` ("mov [r14 + jit_base], register")?
  * It does so for a return below the trace's start frame, or a jump to a trace that starts above it.
  * In recursion the frames fit at both bases. */
 static bool has_moved_base(struct luajit_walk *w, const struct luajit_trace *t, uint32_t number,
                            uint32_t offset)
 {
-    enum { PIECE = 512 };
+    enum { PIECE = 512, OVERLAP = 8 /* a store is shorter; pieces begin at whole words */ };
     const struct luajit_layout *l = w->vm.layout;
-    const bool x86 = l->machine == LUAJIT_ON_X86_64;
-    const uint32_t field = (uint32_t)(l->jit_base - (x86 ? l->g2disp : 0));
+    const struct luajit_machine *m = luajit_machine(l);
+    const uint32_t field = (uint32_t)(l->jit_base - (m->vm_is_g ? 0 : l->g2disp));
     uint8_t code[PIECE];
     uint32_t from;
     enum provenance ignored = PROVENANCE_EXACT; /* any reading will do: only jumps are patched */
     if (!l->gc64 || !luajit_snapshot_start(&w->r, t, number, &from))
         return false;
-    const uint32_t least = x86 ? STORE : 4;
-    for (; from + least <= offset; from += PIECE - STORE - 1) { /* a whole number of words */
+    for (; from + m->store_size <= offset; from += PIECE - OVERLAP) {
         uint32_t size = offset - from < PIECE ? offset - from : PIECE;
         if (!memory_read(w->r.m, t->mcode + from, code, size, &ignored))
             return false;
-        if (x86 ? has_store(code, size, field) : has_store_a64(code, size, field))
+        if (m->has_store(code, size, field))
             return true;
     }
     return false;
@@ -409,9 +361,8 @@ static bool calls_foreign(struct luajit_walk *w, const struct luajit_trace *t)
     const struct frame *callee = &s->out->frames.at[s->out->frames.nr - 1];
     if (callee->kind != FRAME_NATIVE)
         return true;
-    bool x86 = w->vm.layout->machine == LUAJIT_ON_X86_64; /* whose code is read */
     return codemap_lookup(&s->input->code, callee->pc, s->input->memory.time, &code) &&
-           (!luajit_of_module(code.cfi) || !x86 ||
+           (!luajit_of_module(code.cfi) || !walk_machine(w)->reads_code ||
             luajit_call_by_ffi(&w->r, t, (uint32_t)(step_pc(w) - t->mcode)));
 }
 
@@ -501,8 +452,7 @@ static bool place_call(struct luajit_walk *w, const struct luajit_state *L,
                   read_chain(w, L, t, *number + 1, base, &after) &&
                   is_same_chain(&covering, &after) &&
                   !luajit_trace_knows_others(&w->r, t, covering.protos, covering.nr);
-    bool x86 = w->vm.layout->machine == LUAJIT_ON_X86_64; /* whose code is read */
-    unsigned nr = proven || !x86
+    unsigned nr = proven || !walk_machine(w)->reads_code
                       ? 0
                       : luajit_call_snapshots(&w->r, t, offset, *number, w->vm.blob, snapshots);
     for (unsigned i = 0; i < nr; i++) {
@@ -607,51 +557,14 @@ static enum luajit_segment_end emit_trace(struct luajit_walk *w, const struct lu
 
 /* ---- a frame in a trace -------------------------------------------------------------------- */
 
-/* Find the block of a trace's frame by L's chain; false: the chain does not fit the trace. */
-static bool trace_block_x86_64(struct luajit_walk *w, const struct luajit_trace *t,
-                               const struct luajit_state *L, uint64_t pushed, uint64_t *si)
-{
-    uint64_t sp = walk_register(w, DWARF_RSP) + pushed + 16, room;
-    struct luajit_trace parent;
-    uint16_t number, exitno;
-    *si = next_block(w, L);
-    room = *si - sp;
-    if (block_L(w, *si) != L->address)
-        return false;
-    if (room == t->spadjust)
-        return true;
-    /* The pc is before the first adjustment of rsp, or behind the last one. */
-    if (!walk_is_exact(w))
-        return false;
-    return room == 0 ||
-           (luajit_trace_parent(&w->r, t, &number, &exitno) &&
-            luajit_trace_read(&w->r, w->vm.g, number, &parent) && room == parent.spadjust);
-}
-
-/* The same on AArch64, where x29 stays the block's. */
-static bool trace_block_aarch64(struct luajit_walk *w, const struct luajit_state *L, uint64_t *si)
-{
-    const struct arch_registers *r = walk_registers(w);
-    *si = walk_register(w, r->fp) + 16 - (uint64_t)w->vm.layout->frame_size;
-    return walk_knows(w, r->fp) && *si == next_block(w, L) && block_L(w, *si) == L->address;
-}
-
-static bool trace_block(struct luajit_walk *w, const struct luajit_trace *t,
-                        const struct luajit_state *L, uint64_t pushed, uint64_t *si)
-{
-    if (w->vm.layout->machine == LUAJIT_ON_X86_64)
-        return trace_block_x86_64(w, t, L, pushed, si);
-    return trace_block_aarch64(w, L, si);
-}
-
 /* The VM's memory does not fit the stack, because it is of another moment. Walk only the native
  * side, with the trace's own frame size. */
 static enum walker_result step_unfitting(struct luajit_walk *w, const struct luajit_trace *t,
                                          uint32_t exitno)
 {
     struct luajit_state L;
-    if (w->vm.layout->machine != LUAJIT_ON_X86_64)
-        return WALKER_NO; /* native rules follow x29 */
+    if (!walk_machine(w)->reads_code)
+        return WALKER_NO; /* native rules follow the frame pointer */
     uint64_t si = walk_register(w, DWARF_RSP) + 16 + t->spadjust;
     uint64_t cfa = si + (uint64_t)w->vm.layout->frame_size;
     if (!luajit_read_state(&w->r, block_L(w, si), &L) || L.g != w->vm.g)
@@ -667,7 +580,7 @@ static enum walker_result step_unfitting(struct luajit_walk *w, const struct lua
         s->lost = true;
     if (!emit_trace_alone(w, t, exitno, cfa))
         return WALKER_NO_MEMORY;
-    return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+    return walk_machine(w)->leave_trace(w, si) ? WALKER_STEPPED : WALKER_NO;
 }
 
 /* Raise the walk's provenance to that of the step's reads: the native frames above rest on them. */
@@ -687,7 +600,8 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
     uint64_t si, base = 0;
     walk_say(w, TRACE_WAY, "machine code of LuaJIT's trace #, which begins at #", t->number,
              t->mcode);
-    if (!running_state(w, running_field(w->vm.layout), &L) || !trace_block(w, t, &L, pushed, &si))
+    if (!running_state(w, running_field(w->vm.layout), &L) ||
+        !walk_machine(w)->trace_block(w, t, &L, pushed, &si))
         return step_unfitting(w, t, exitno);
     rest_on_reads(w);
     struct emitter e;
@@ -696,8 +610,9 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
     struct segment *s = segment_get(w, L.address, si);
     emit_begin(&e, w, L.address, si + (uint64_t)w->vm.layout->frame_size);
     if (!s || s->lost || s->begun)
-        return emit_trace_alone(w, t, exit, e.cfa) && leave_trace_block(w, si) ? WALKER_STEPPED
-                                                                               : WALKER_NO;
+        return emit_trace_alone(w, t, exit, e.cfa) && walk_machine(w)->leave_trace(w, si)
+                   ? WALKER_STEPPED
+                   : WALKER_NO;
     segment_pass(w, s, si);
     luajit_read_moving_ref(&w->r, w->vm.g + (uint64_t)w->vm.layout->jit_base, &base);
     bool guess = false, found = exitno != UINT32_MAX;
@@ -719,50 +634,10 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
     }
     if (got != WALKER_STEPPED)
         return got;
-    return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+    return walk_machine(w)->leave_trace(w, si) ? WALKER_STEPPED : WALKER_NO;
 }
 
 /* ---- exits --------------------------------------------------------------------------------- */
-
-/* Find the block below an exiting trace, and its L, on AArch64. */
-static bool exit_block_aarch64(struct luajit_walk *w, struct luajit_state *L, uint64_t *si)
-{
-    const unsigned g = luajit_aarch64.vm;
-    return walk_knows(w, g) && walk_use_vm(w, walk_register(w, g), w->vm.layout, w->vm.blob) &&
-           running_state(w, running_field(w->vm.layout), L) && trace_block_aarch64(w, L, si);
-}
-
-/* The same on any machine. */
-static bool exit_block_state(struct luajit_walk *w, uint64_t S, struct luajit_state *L,
-                             uint64_t *si)
-{
-    if (w->vm.layout->machine != LUAJIT_ON_X86_64)
-        return exit_block_aarch64(w, L, si);
-    enum { ROOM_MAX = 1 << 16 };
-    const struct luajit_layout *l = w->vm.layout;
-    const int32_t fields[] = {running_field(l), l->J_L};
-    uint64_t dispatch[2] = {vm_register(w, DWARF_R14), 0};
-    enum provenance ignored = PROVENANCE_EXACT;
-    if (!l->gc64) /* the stub has stored DISPATCH at S */
-        memory_read_frame(&w->step->input->memory, S, &dispatch[1], 4, &ignored);
-    for (unsigned i = 0; i < 4; i++) {
-        uint64_t g = dispatch[i / 2] - (uint64_t)l->g2disp;
-        uint64_t pointer;
-        if (dispatch[i / 2] == 0 || !walk_use_vm(w, g, l, w->vm.blob))
-            continue;
-        if (i % 2 == 0
-                ? !running_state(w, fields[0], L)
-                : !luajit_read_moving(&w->r, g + (uint64_t)fields[1], &pointer, sizeof(pointer)) ||
-                      !luajit_read_state(&w->r, pointer, L) || L->g != g)
-            continue;
-        *si = next_block(w, L);
-        if (*si - S >= 16 && *si - S <= ROOM_MAX && block_L(w, *si) == L->address)
-            return true;
-    }
-    /* This may be a finalizer that runs on a lua_State of its own. */
-    *si = find_linked_block(w, S + 16, L);
-    return *si != 0;
-}
 
 /* Find the trace and the exit number, for a pc in the handler. */
 static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct luajit_trace *t,
@@ -776,7 +651,7 @@ static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct 
         return luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->parent, &parent) &&
                luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->exitno, exitno) &&
                luajit_trace_read(&w->r, w->vm.g, parent, t);
-    if (l->machine != LUAJIT_ON_X86_64 ||
+    if (!walk_machine(w)->reads_code ||
         !luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->vmstate, &parent))
         return false;
     if ((int32_t)parent <= 0)
@@ -871,8 +746,7 @@ static enum exit_phase exit_phase(struct luajit_walk *w)
     uint64_t ra = step_pc(w), start;
     uint8_t code[CALL];
     enum provenance ignored = PROVENANCE_EXACT;
-    if (walk_is_exact(w) || s->out->frames.nr == 0 ||
-        w->vm.layout->machine != LUAJIT_ON_X86_64 || /* whose code is read */
+    if (walk_is_exact(w) || s->out->frames.nr == 0 || !walk_machine(w)->reads_code ||
         !memory_read(&s->input->memory, ra - CALL, code, CALL, &ignored) ||
         !x86_64_direct_call(code + CALL, CALL, ra, &start))
         return EXIT_UNKNOWN;
@@ -955,10 +829,11 @@ enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
     const struct luajit_layout *l = w->vm.layout;
     uint64_t si;
     w->r.provenance = PROVENANCE_EXACT;
-    walk_say(w, TRACE_WAY, "a trace is being left: LuaJIT's exit handler; rsp on the trace was #",
+    walk_say(w, TRACE_WAY,
+             "a trace is being left: LuaJIT's exit handler; the stack pointer on the trace was #",
              S, 0);
-    if (!exit_block_state(w, S, &L, &si))
-        return l->machine == LUAJIT_ON_X86_64 ? step_searched(w, l, w->vm.blob, S + 16) : WALKER_NO;
+    if (!walk_machine(w)->exit_block(w, S, &L, &si))
+        return walk_machine(w)->reads_code ? step_searched(w, l, w->vm.blob, S + 16) : WALKER_NO;
     rest_on_reads(w);
     struct segment *s = segment_get(w, L.address, si);
     emit_begin(&e, w, L.address, si + (uint64_t)w->vm.layout->frame_size);
@@ -978,7 +853,7 @@ enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact)
     }
     if (got != WALKER_STEPPED)
         return got;
-    return leave_trace_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+    return walk_machine(w)->leave_trace(w, si) ? WALKER_STEPPED : WALKER_NO;
 }
 
 /* ---- callback slots ------------------------------------------------------------------------ */
@@ -1003,10 +878,8 @@ static enum walker_result step_callback(struct luajit_walk *w, const struct luaj
                                                       instructions behind it */
     for (unsigned i = 0; i < sizeof(behind); i++)
         pushed |= code[BACK - behind[i]] == 0x55 && code[BACK - behind[i] + 1] == 0xb4;
-    uint64_t cfa = walk_register(w, DWARF_RSP) + (pushed ? 16 : 8);
-    if (!emit_native(w, cfa))
-        return WALKER_NO_MEMORY;
-    return walk_leave_partial(w, cfa, pushed ? 16 : 8) ? WALKER_STEPPED : WALKER_NO;
+    uint64_t size = pushed ? 16 : 8;
+    return step_partial(w, walk_register(w, DWARF_RSP) + size, size);
 }
 
 /* ---- whose code ---------------------------------------------------------------------------- */
@@ -1028,7 +901,7 @@ static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
     uint32_t running = (int32_t)vmstate > 0 ? vmstate : 0;
     if (luajit_trace_find(&w->r, g, pc - !walk_is_exact(w), running, &t))
         return step_trace(w, &t, UINT32_MAX, 0);
-    if (!walk_is_exact(w) || layout->machine != LUAJIT_ON_X86_64 ||
+    if (!walk_is_exact(w) || !walk_machine(w)->reads_code ||
         !luajit_exit_stub(&w->r, g, pc, &exitno, &pushes) ||
         !luajit_trace_read(&w->r, g, running, &t))
         return WALKER_NO;

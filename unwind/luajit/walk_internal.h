@@ -88,9 +88,10 @@ static inline bool walk_read_stack(struct luajit_walk *w, uint64_t address, uint
 /* Leave the interpreter's C frame at `si`: set the registers of its caller. false: the frame is not
  * recorded. */
 bool walk_leave_block(struct luajit_walk *w, uint64_t si);
-/* blob_x86_64.c: leave a frame whose only words on the stack are right below `cfa`. `saved`: how
- * many bytes, from the CFA down, hold pushed registers (in their slots of the C frame). */
-bool walk_leave_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved);
+/* blob_x86_64.c: step from native code whose only words on the stack are right below `cfa`.
+ * `saved`: how many bytes, from the CFA down, hold pushed registers (in their slots of the C
+ * frame). */
+enum walker_result step_partial(struct luajit_walk *w, uint64_t cfa, uint64_t saved);
 
 /* Why a trace's functions may be a guess. */
 extern const char snapshot_unsure[];
@@ -216,8 +217,7 @@ struct luajit_machine {
     /* Places where the C frame is not as the unwind entry says, for a pc at offset `o` of the blob.
      * Returns true if the step was taken (`result`), else gets the C frame. */
     bool (*place)(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_result *result);
-    /* Is the C frame complete there, but not yet or no more one of its lua_State? */
-    bool (*is_unlinked)(const struct luajit_layout *l, uint64_t o);
+    uint8_t leave_size, rethrow_size; /* bytes of the epilogues */
     /* Has the code that returns to C already removed the frame, or has the code that C called not
      * made it yet? `next`: the frame below. */
     bool (*is_between)(struct luajit_walk *w, const struct luajit_state *L, uint64_t o,
@@ -226,6 +226,22 @@ struct luajit_machine {
     enum walker_result (*step_ffi_call)(struct luajit_walk *w, uint64_t at);
     /* Step from a frame in memory that no file is mapped to. */
     enum walker_result (*step_mcode)(struct luajit_walk *w);
+
+    /* Find the C frame of a frame in trace `t`, or in its exit stub, which has pushed that many
+     * bytes. Returns false if the lua_State's chain has another one next. */
+    bool (*trace_block)(struct luajit_walk *w, const struct luajit_trace *t,
+                        const struct luajit_state *L, uint64_t pushed, uint64_t *si);
+    /* The same below the exit handler, with its lua_State. S: sp on the trace that exits. */
+    bool (*exit_block)(struct luajit_walk *w, uint64_t S, struct luajit_state *L, uint64_t *si);
+    /* As leave_block(), for the C frame of a trace. */
+    bool (*leave_trace)(struct luajit_walk *w, uint64_t si);
+    /* Does the code have a store of a register's word at [the VM's register + displacement]? The
+     * instruction has `store_size` bytes. */
+    bool (*has_store)(const uint8_t *code, uint32_t size, uint32_t displacement);
+    uint8_t store_size;
+    /* There are readers of its generated code: calls in traces (trace_calls.h), exit stubs, and
+     * lj_trace_exit. What only these can tell is not told without them. */
+    bool reads_code;
 };
 extern const struct luajit_machine luajit_x86_64, luajit_aarch64;
 
@@ -239,6 +255,16 @@ static inline const struct luajit_machine *walk_machine(const struct luajit_walk
     return luajit_machine(w->vm.layout);
 }
 
+/* blob.c: is the C frame complete at that offset, but not yet or no more one of its lua_State? Is
+ * the code there a leaf helper's, or the exit handler's? */
+bool blob_is_unlinked(const struct luajit_layout *l, uint64_t o);
+bool blob_is_leaf_helper(const struct luajit_layout *l, uint64_t o);
+bool blob_is_exit(const struct luajit_layout *l, uint64_t o);
+/* mcode.c: read the lua_State that runs the VM's trace. */
+bool running_state(struct luajit_walk *w, int32_t field, struct luajit_state *ret);
+int32_t running_field(const struct luajit_layout *l);
+/* mcode.c: the word of SAVE_L in the C frame at si; 0: not recorded. */
+uint64_t block_L(struct luajit_walk *w, uint64_t si);
 /* blob.c: may `pc` be a return address? Machine code areas are not executable while they are
  * written to: `mcode` accepts them. */
 bool walk_is_executable(struct luajit_walk *w, uint64_t pc, bool mcode);

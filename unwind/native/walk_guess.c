@@ -39,6 +39,15 @@ static uint64_t *fact_entry(struct walk *w, const struct code *code, uint64_t pc
 
 /* ---- signal trampolines -------------------------------------------------------------------- */
 
+/* Does the word in a signal frame at the stack pointer (`mode`) say that user code was interrupted?
+ */
+static bool is_user_mode(struct walk *w, uint64_t *mode, enum provenance *provenance)
+{
+    const struct arch *a = w->arch;
+    return memory_read_slot(&w->in->memory, walk_sp(w) + a->sigcontext_mode, mode, provenance) &&
+           (*mode & a->user_mode_mask) == a->user_mode;
+}
+
 /* Is the thread in the trampoline's system call? Its pc is behind the trampoline then, where
  * another function may begin: the signal frame must be there. */
 static bool in_sigreturn_call(struct walk *w, uint64_t pc)
@@ -49,10 +58,7 @@ static bool in_sigreturn_call(struct walk *w, uint64_t pc)
     return walk_is_at_pc(w) &&
            memory_read(&w->in->memory, pc - a->sigreturn_size, code, a->sigreturn_size,
                        &w->provenance) &&
-           a->is_sigreturn(code) &&
-           memory_read_slot(&w->in->memory, walk_sp(w) + a->sigcontext_mode, &mode,
-                            &w->provenance) &&
-           (mode & a->user_mode_mask) == a->user_mode;
+           a->is_sigreturn(code) && is_user_mode(w, &mode, &w->provenance);
 }
 
 /* Is `pc` at the first byte of a signal trampoline, or at a later instruction of it? */
@@ -98,9 +104,8 @@ static bool may_be_signal(struct walk *w)
     enum provenance ignored = PROVENANCE_EXACT;
     const struct memory *m = &w->in->memory;
     return arch_has_link(&a->reg) && !walk_is_at_pc(w) &&
-           !memory_read(m, walk_pc(w), &code, 1, &ignored) &&
-           memory_read_slot(m, walk_sp(w) + a->sigcontext_mode, &mode, &ignored) &&
-           mode <= UINT32_MAX && (mode & a->user_mode_mask) == a->user_mode &&
+           !memory_read(m, walk_pc(w), &code, 1, &ignored) && is_user_mode(w, &mode, &ignored) &&
+           mode <= UINT32_MAX &&
            memory_read_slot(m, walk_sp(w) + a->sigcontext[a->reg.sp], &sp, &ignored) &&
            sp % SP_ALIGNED == 0 && sp &&
            memory_read_slot(m, walk_sp(w) + a->sigcontext[a->reg.pc], &pc, &ignored) &&
@@ -158,10 +163,10 @@ static enum step_result step_by_import_slot(struct walk *w)
     if (!w->arch->in_import_slot || !walk_is_at_pc(w) || !to)
         return STEP_NO;
     while (after && !memory_read(&w->in->memory, pc, bytes + MOST, after, &ignored))
-        after -= 4;
+        after--;
     while (before &&
            !memory_read(&w->in->memory, pc - before, bytes + MOST - before, before, &ignored))
-        before -= 4;
+        before--;
     if (!w->arch->in_import_slot(bytes + MOST, before, after, &pushed) ||
         !walk_is_return_address(w, to, false))
         return STEP_NO;

@@ -180,17 +180,6 @@ void runtime_walkers_free(struct runtime_walkers *w)
     free(w);
 }
 
-/* Returns the machine that all walkers read; NULL: they differ, and each looks at its own code. */
-static const struct arch *arch_of_all(const struct runtime_walkers *w)
-{
-    const struct arch *arch = nr_runtimes ? w->inner[0].arch : NULL;
-    for (size_t i = 1; i < nr_runtimes; i++) {
-        if (w->inner[i].arch != arch)
-            arch = NULL;
-    }
-    return arch;
-}
-
 const struct walker *runtime_walkers_begin(struct runtime_walkers *w, struct runtime_tables *t,
                                            const struct runtime_sample *s)
 {
@@ -203,8 +192,8 @@ const struct walker *runtime_walkers_begin(struct runtime_walkers *w, struct run
         w->state[i] = size;
         size += (w->inner[i].state_size + 15) & ~(size_t)15;
     }
-    w->outer = (struct walker){.arch = arch_of_all(w),
-                               .wants = wants,
+    /* Of any machine: some runtimes read several, and step_of() asks no other. */
+    w->outer = (struct walker){.wants = wants,
                                .step = step,
                                .is_stateless = is_stateless,
                                .finish = finish,
