@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Steps out of the interpreter's C frame on a handmade stack: which frame takes its place. */
 #include "memory_fixture.h"
+#include "unwind/arch_aarch64.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/luajit/runtime.h"
 #include "unwind/luajit/walk.h"
@@ -51,7 +52,7 @@ static bool look_up(void *context, uint64_t pc, uint64_t time, struct code *ret)
     const struct fixture *f = context;
     (void)time;
     *ret = (struct code){.owner = CODE_ELF, .executable = true, .start = pc, .end = pc + 1};
-    if (pc - BLOB < f->l.blob_size)
+    if (pc - BLOB < f->l.blob_size + f->l.ffi_call_size)
         ret->cfi = &f->cfi;
     return true;
 }
@@ -178,11 +179,114 @@ static void a_helper_may_have_none(void **state)
     destroy(f);
 }
 
+/* ---- AArch64 -------------------------------------------------------------------------------- */
+
+enum { FFI_CALL = BLOB + 0x4000, FFI_CALL_SIZE = 0x80, X19 = 19, X20 = 20 };
+
+/* The same interpreter, as a machine with a link register has it. */
+static struct fixture *make_a64(void)
+{
+    struct fixture *f = make(LUA_STACK + 16);
+    f->l.machine = LUAJIT_ON_AARCH64;
+    f->l.frame_size = 0xd0;
+    f->l.leave = 0x3800;
+    f->l.ffi_call = FFI_CALL;
+    f->l.ffi_call_size = FFI_CALL_SIZE;
+    f->l.ffi_call_ret = FFI_CALL + FFI_CALL_SIZE - 4;
+    f->input.registers.arch = &arch_aarch64;
+    return f;
+}
+
+/* Interrupts the thread there. The registers are the caller's, but for those that are said. */
+static enum walker_result step_a64(struct fixture *f, uint64_t pc, uint64_t lr, uint64_t fp)
+{
+    const struct luajit_process process = {0};
+    const struct walker walker = luajit_walker(&process);
+    struct walker_state *state = calloc(1, walker.state_size);
+    enum provenance provenance = PROVENANCE_EXACT;
+    unsigned left = 16;
+    assert_non_null(state);
+    f->out.frames.nr = 0;
+    f->registers =
+        (struct registers){.arch = &arch_aarch64, .known = arch_all_registers(&arch_aarch64.reg)};
+    f->registers.value[AARCH64_PC] = pc;
+    f->registers.value[AARCH64_SP] = C_STACK;
+    f->registers.value[AARCH64_LR] = lr;
+    f->registers.value[AARCH64_FP] = fp;
+    f->registers.value[X19] = 0x1919;
+    f->registers.value[X20] = 0x2020;
+    struct walker_step step = {.input = &f->input,
+                               .value = f->registers.value,
+                               .known = &f->registers.known,
+                               .flags = FRAME_LEAF,
+                               .provenance = &provenance,
+                               .frames_left = &left,
+                               .out = &f->out};
+    assert_true(look_up(f, pc, 0, &step.code));
+    enum walker_result got = walker.step(walker.context, state, &step);
+    free(state);
+    return got;
+}
+
+static void expect_caller(const struct fixture *f, uint64_t sp, uint64_t fp)
+{
+    assert_int_equal(f->registers.value[AARCH64_PC], CALLER);
+    assert_int_equal(f->registers.value[AARCH64_SP], sp);
+    assert_int_equal(f->registers.value[AARCH64_FP], fp);
+    assert_int_equal(f->out.frames.nr, 1);
+    assert_int_equal(f->out.frames.at[0].kind, FRAME_NATIVE);
+    assert_int_equal(f->registers.known & REG_BIT(AARCH64_LR), 0);
+}
+
+/* Until its x29 is set, and where it is the caller's again, the return address is in lr. */
+static void an_aarch64_ffi_call_is_left_at_each_instruction(void **state)
+{
+    (void)state;
+    struct fixture *f = make_a64();
+    const uint64_t ret = f->l.ffi_call_ret;
+    for (uint64_t o = 0; o < 12; o += 4) {
+        assert_int_equal(step_a64(f, FFI_CALL + o, CALLER, 0xf9), WALKER_STEPPED);
+        expect_caller(f, C_STACK + (o ? 32 : 0), 0xf9);
+        assert_int_equal(f->registers.value[X19], 0x1919);
+    }
+    for (uint64_t pc = FFI_CALL + 12; pc < ret - 4; pc += 4)
+        assert_int_equal(step_a64(f, pc, CALLER, 0xf9), WALKER_NO); /* by the unwind entry */
+    put_stack(f, 0, 0x20);
+    put_stack(f, 8, 0x19);
+    assert_int_equal(step_a64(f, ret - 4, CALLER, 0xf9), WALKER_STEPPED);
+    expect_caller(f, C_STACK + 32, 0xf9);
+    assert_int_equal(f->registers.value[X20], 0x20);
+    assert_int_equal(f->registers.value[X19], 0x19);
+    assert_int_equal(step_a64(f, ret, CALLER, 0xf9), WALKER_STEPPED);
+    expect_caller(f, C_STACK, 0xf9);
+    assert_int_equal(f->registers.value[X19], 0x1919);
+    destroy(f);
+}
+
+/* The entries save registers before they change them. */
+static void an_aarch64_entry_is_left_by_the_link_register(void **state)
+{
+    (void)state;
+    struct fixture *f = make_a64();
+    put_stack(f, 0xc0, 0xf9);
+    for (int32_t o = 0; o < 12 * 4; o += 4) {
+        uint64_t fp = o < 12 ? 0xf9 : C_STACK + 0xc0; /* add x29, sp, #0xc0 */
+        assert_int_equal(step_a64(f, BLOB + (uint64_t)(f->l.call + o), CALLER, fp), WALKER_STEPPED);
+        expect_caller(f, C_STACK + (o ? 0xd0 : 0), 0xf9);
+    }
+    assert_int_equal(step_a64(f, BLOB + (uint64_t)f->l.leave + 11 * 4, CALLER, 0xf9),
+                     WALKER_STEPPED);
+    expect_caller(f, C_STACK, 0xf9);
+    destroy(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytecode_has_its_function),
         cmocka_unit_test(a_helper_may_have_none),
+        cmocka_unit_test(an_aarch64_ffi_call_is_left_at_each_instruction),
+        cmocka_unit_test(an_aarch64_entry_is_left_by_the_link_register),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,14 +217,29 @@ static bool has_store(const uint8_t *code, uint32_t size, uint32_t displacement)
     return false;
 }
 
-/* ---- lj_vm_ffi_call -----------------------------------------------------------
- */
+/* ---- lj_vm_ffi_call -------------------------------------------------------------------------- */
 
-/* Its unwind entry is right. */
+/* Its unwind entry (CFA = x29 + 16) is wrong until x29 is set, and from where x29 is loaded: stp
+ * x20, x19, [sp, #-32]!; stp x29, lr, [sp, #16]; add x29, sp, #16; ...; ldp x29, lr, [sp, #16]; ldp
+ * x20, x19, [sp], #32; ret. */
 static enum walker_result step_ffi_call(struct luajit_walk *w, uint64_t at)
 {
-    (void)w, (void)at;
-    return WALKER_NO;
+    enum { FRAME = 32 };
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t sp = walk_register(w, AARCH64_SP), saved[2];
+    if (!walk_is_exact(w) || !l->ffi_call_ret)
+        return WALKER_NO;
+    if (at == l->ffi_call || at == l->ffi_call_ret)
+        return leave_by_link(w, sp, false);
+    if (at - l->ffi_call < FP_SET)
+        return leave_by_link(w, sp + FRAME, false);
+    if (at + INSN != l->ffi_call_ret || !walk_read_stack(w, sp, &saved[0]) ||
+        !walk_read_stack(w, sp + 8, &saved[1]))
+        return WALKER_NO;
+    w->step->value[20] = saved[0];
+    w->step->value[19] = saved[1];
+    *w->step->known |= REG_BIT(19) | REG_BIT(20);
+    return leave_by_link(w, sp + FRAME, false);
 }
 
 const struct luajit_machine luajit_aarch64 = {.arch = &arch_aarch64,

@@ -403,6 +403,20 @@ static void read_helpers(struct finder *f)
         TOLD(f, callback_leave_return, (int32_t)found + INSN, found);
 }
 
+/* lj_vm_ffi_call ends with ldp x29, x30, [sp, #16]; ldp x20, x19, [sp], #32; ret. */
+static void read_ffi_call(const struct luajit_image *image, struct luajit_layout *l)
+{
+    static const uint32_t end[] = {0xa9417bfd, 0xa8c24ff4, 0xd65f03c0};
+    const uint8_t *code = NULL;
+    if (l->ffi_call && l->ffi_call_size <= LUAJIT_BLOB_MAX)
+        code = image->bytes(image->context, l->ffi_call, l->ffi_call_size);
+    for (uint64_t i = 0; code && i + sizeof(end) <= l->ffi_call_size; i += INSN) {
+        if (load_u32(code + i, false) == end[0] && load_u32(code + i + INSN, false) == end[1] &&
+            load_u32(code + i + 2 * INSN, false) == end[2])
+            l->ffi_call_ret = l->ffi_call + i + 2 * INSN;
+    }
+}
+
 /* ---- all of it ----------------------------------------------------------------------------- */
 
 static const struct luajit_code_step steps[] = {
@@ -422,9 +436,9 @@ static const struct luajit_code_step steps[] = {
 
 static void read_others(struct finder *f, const struct luajit_image *image)
 {
-    (void)image;
     read_globals(f);
     read_helpers(f);
+    read_ffi_call(image, f->l);
 }
 
 const struct luajit_code luajit_code_aarch64 = {.arch = &arch_aarch64,
