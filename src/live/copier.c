@@ -83,7 +83,8 @@ static int configure(void *copier, struct bpf_object *object, struct error *err)
 {
     const struct copier *c = copier;
     const unsigned nr_cpus = c->nr_cpus;
-    struct vmstack_config config = {.nr_cpus = nr_cpus, .stack = c->stack};
+    struct vmstack_config config = {
+        .nr_cpus = nr_cpus, .stack = c->stack, .page = (uint32_t)sysconf(_SC_PAGESIZE)};
     struct stat ns;
     struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
     if (copier_namespace(&ns)) {
@@ -374,7 +375,8 @@ static struct vmstack_vm describe(const struct lua_scan_vm *from)
 {
     const struct luajit_layout *l = from->vm.layout;
     struct vmstack_vm vm = {.g = from->vm.g, .main_L = from->main_L, .blob = from->vm.blob};
-    vm.dispatch = offset(l->g2disp);
+    /* On AArch64 the register has g itself. */
+    vm.dispatch = l->machine == LUAJIT_ON_AARCH64 ? 0 : offset(l->g2disp);
     vm.blob_end = vm.blob + l->blob_size;
     vm.flags = l->gc64 ? VMSTACK_GC64 : 0;
     if (l->cur_L > 0)
@@ -432,7 +434,7 @@ static void add_unknown(struct vmstack_process *p, const struct luajit_blob *blo
         const struct lua_scan_vm any = {
             .vm = {.blob = blobs[i].address, .layout = blobs[i].layout}};
         struct vmstack_vm vm = describe(&any);
-        if (vm.dispatch && vm.flags & VMSTACK_CUR_L)
+        if (blobs[i].layout->g2disp > 0 && vm.flags & VMSTACK_CUR_L)
             p->vms[p->nr++] = vm;
     }
 }

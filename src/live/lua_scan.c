@@ -158,9 +158,8 @@ uint64_t lua_scan_main_state(const struct memory *m, const struct luajit_vm *vm)
 }
 
 enum {
-    PAGE = 4096,
-    OVERLAP = 2 * PAGE, /* bytes: a dispatch table is shorter, so none is missed between pieces */
-    PIECE = 256 << 10,  /* bytes of a range that are searched at once */
+    OVERLAP = 8 << 10, /* bytes: a dispatch table is shorter, so none is missed between pieces */
+    PIECE = 256 << 10, /* bytes of a range that are searched at once */
     PAGEMAP_AT_ONCE = 512,
     REGIONS_AT_ONCE = 64,
 };
@@ -174,6 +173,7 @@ static const uint64_t MAPPING_MAX = UINT64_C(64) << 30;
 /* Finds runs of pages, in one mapping after the other. */
 struct page_finder {
     int pagemap;             /* -1: it cannot be read, so all pages count */
+    uint64_t page;           /* bytes of a page of the kernel */
     bool skips;              /* the kernel can skip pages that were never written */
     uint64_t at, end;        /* the rest of the mapping */
     uint64_t run, run_end;   /* found last, not appended yet; 0: none */
@@ -212,8 +212,11 @@ static struct page_finder finder_open(pid_t pid, lua_scan_range_list *to)
     struct scanned_region regions[REGIONS_AT_ONCE];
     snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return (struct page_finder){
-        .pagemap = fd, .skips = fd >= 0 && scan(fd, 0, PAGE, &ignored, regions) >= 0, .to = to};
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return (struct page_finder){.pagemap = fd,
+                                .page = page,
+                                .skips = fd >= 0 && scan(fd, 0, page, &ignored, regions) >= 0,
+                                .to = to};
 }
 
 static void finder_close(struct page_finder *f)
@@ -258,17 +261,17 @@ static bool take_pages(struct page_finder *f, uint64_t start, uint64_t end)
  * stack, would only make the kernel return zeros. Returns false when memory is out. */
 static bool look_at_pages(struct page_finder *f)
 {
-    uint64_t entries[PAGEMAP_AT_ONCE], left = (f->end - f->at) / PAGE;
+    uint64_t entries[PAGEMAP_AT_ONCE], left = (f->end - f->at) / f->page;
     size_t nr = left < PAGEMAP_AT_ONCE ? left : PAGEMAP_AT_ONCE, size = nr * sizeof(*entries);
     bool ok = true;
     if (f->pagemap < 0 ||
-        pread(f->pagemap, entries, size, (off_t)(f->at / PAGE * 8)) != (ssize_t)size) {
+        pread(f->pagemap, entries, size, (off_t)(f->at / f->page * 8)) != (ssize_t)size) {
         ok = take_pages(f, f->at, f->end);
         f->at = f->end;
         return ok;
     }
-    for (size_t i = 0; i < nr && ok; i++, f->at += PAGE)
-        ok = !(entries[i] >> 62) || take_pages(f, f->at, f->at + PAGE);
+    for (size_t i = 0; i < nr && ok; i++, f->at += f->page)
+        ok = !(entries[i] >> 62) || take_pages(f, f->at, f->at + f->page);
     return ok;
 }
 

@@ -182,10 +182,10 @@ static __always_inline uint64_t off_cpu_draw(uint64_t mean, uint64_t waited)
     return (uint64_t)bpf_get_prandom_u32() * mean >> 32 < waited ? mean : 0;
 }
 
-static __always_inline const struct pt_regs *off_cpu_registers(struct task_struct *task)
+static __always_inline const user_registers *off_cpu_registers(struct task_struct *task)
 {
     if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-        return (const struct pt_regs *)bpf_task_pt_regs(task);
+        return (const user_registers *)bpf_task_pt_regs(task);
     return registers_at(task);
 }
 
@@ -203,16 +203,16 @@ static __always_inline void off_cpu_note(const struct off_cpu_settings *settings
     uint32_t zero = 0;
     struct off_cpu_due *due = bpf_map_lookup_elem(&off_cpu_scratches, &zero);
     const struct off_cpu_due *before = bpf_map_lookup_elem(&off_cpu_dues, &tid);
-    const struct pt_regs *regs = off_cpu_registers(task);
-    if (!due || (saved(&regs->cs) & USER_CODE) != USER_CODE) /* it never returns to user code */
+    const user_registers *regs = off_cpu_registers(task);
+    if (!due || !is_user_mode(saved(&regs->MODE))) /* it never returns to user code */
         return;
     due->weight = wait->weight;
     due->waited = wait->waited;
     due->nr = 1;
     due->state = wait->state;
-    due->syscall = (int32_t)saved(&regs->orig_rax);
-    due->ip = saved(&regs->rip);
-    due->sp = saved(&regs->rsp);
+    due->syscall = system_call(regs);
+    due->ip = saved(&regs->IP);
+    due->sp = saved(&regs->SP);
     if (before && before->ip == due->ip && before->sp == due->sp) {
         due->nr += before->nr;
         due->weight += before->weight;
@@ -282,13 +282,13 @@ int off_cpu_switch(uint64_t *ctx)
 }
 
 /* Whether the current task has run no user code since the wait. A restarted system call has its
- * instruction (of 2 bytes) still before it. */
+ * instruction still before it. */
 static __always_inline int off_cpu_is_still(const struct off_cpu_due *due,
                                             const struct task_struct *task)
 {
-    const struct pt_regs *regs = user_registers(task);
-    uint64_t ip = saved(&regs->rip);
-    return saved(&regs->rsp) == due->sp && (ip == due->ip || ip + 2 == due->ip);
+    const user_registers *regs = user_registers_of(task);
+    uint64_t ip = saved(&regs->IP);
+    return saved(&regs->SP) == due->sp && (ip == due->ip || ip + SYSCALL_SIZE == due->ip);
 }
 
 /* At any raw tracepoint of the waiting thread itself: rseq_update, sys_exit. */
@@ -347,31 +347,6 @@ struct bpf_iter_meta {
     struct seq_file *seq;
 } RELOCATED;
 
-/* Read the user's registers, as perf numbers them (asm/perf_regs.h). */
-static __always_inline void off_cpu_read_registers(const struct pt_regs *from, uint64_t *to)
-{
-    to[0] = saved(&from->rax);
-    to[1] = saved(&from->rbx);
-    to[2] = saved(&from->rcx);
-    to[3] = saved(&from->rdx);
-    to[4] = saved(&from->rsi);
-    to[5] = saved(&from->rdi);
-    to[6] = saved(&from->rbp);
-    to[OFF_CPU_SP] = saved(&from->rsp);
-    to[OFF_CPU_IP] = saved(&from->rip);
-    to[9] = saved(&from->eflags);
-    to[OFF_CPU_CS] = saved(&from->cs);
-    to[11] = saved(&from->ss);
-    to[16] = saved(&from->r8);
-    to[17] = saved(&from->r9);
-    to[18] = saved(&from->r10);
-    to[19] = saved(&from->r11);
-    to[20] = saved(&from->r12);
-    to[21] = saved(&from->r13);
-    to[22] = saved(&from->r14);
-    to[23] = saved(&from->r15);
-}
-
 /* Returns since when a thread waits; 0: it does not, or is not recorded. One that no cpu has run
  * since the beginning is followed from now on: then its next switch is seen. */
 static __always_inline uint64_t off_cpu_waits_since(const struct off_cpu_settings *settings,
@@ -405,11 +380,12 @@ int off_cpu_list(uint64_t *ctx)
     t->out = off_cpu_runs(task) ? 0 : off_cpu_waits_since(settings, task, tid, &t->state);
     if (!t->out) /* it runs, or is not recorded */
         return 0;
-    const struct pt_regs *regs = off_cpu_registers(task);
+    const user_registers *regs = off_cpu_registers(task);
     t->tid = tid;
     t->pid = (uint32_t)task->tgid;
-    t->syscall = (int32_t)saved(&regs->orig_rax);
-    off_cpu_read_registers(regs, t->registers);
+    t->syscall = system_call(regs);
+    t->is_64bit = is_64bit(regs);
+    read_registers(regs, t->registers);
     long size = 0;
     if (settings->kernel)
         size = bpf_get_task_stack(task, t->frames, sizeof(t->frames), 0);

@@ -155,7 +155,6 @@ const struct perf_event_header *off_cpu_form_thread(struct off_cpu_form *o,
                                                     const struct off_cpu_thread *t,
                                                     const struct off_cpu_end *end)
 {
-    enum { USER_64 = 0x33 }; /* cs: __USER_CS of asm/segment.h */
     const size_t fixed = OFF_CPU_HEAD + 8 * (1 + OFF_CPU_REGISTERS) + 8 * 3;
     const size_t size = end->size < RECORD_MAX - fixed ? end->size : RECORD_MAX - fixed;
     struct off_cpu_due due = {.weight = end->waited,
@@ -165,7 +164,7 @@ const struct perf_event_header *off_cpu_form_thread(struct off_cpu_form *o,
                               .syscall = t->syscall,
                               .nr_frames = t->nr_frames,
                               .ip = t->registers[OFF_CPU_IP]};
-    if (t->registers[OFF_CPU_CS] != USER_64 || t->nr_frames > OFF_CPU_FRAMES || !end->waited ||
+    if (!t->is_64bit || t->nr_frames > OFF_CPU_FRAMES || !end->waited ||
         end->size > o->attr.sample_stack_user)
         return NULL;
     memcpy(due.frames, t->frames, sizeof(due.frames));

@@ -70,6 +70,9 @@ int find_candidates(uint64_t sp, uint64_t end);
 int find_lowest(uint32_t nr, uint64_t from);
 int copy_native(uint64_t sp, uint64_t end, int look);
 
+/* For the fields of the kernel's structures: libbpf relocates them through BTF. */
+#define RELOCATED __attribute__((preserve_access_index))
+
 enum {
     VMSTACK_WORDS = 64, /* words of the native stack that are examined at once */
     VMSTACK_GROUP = 32, /* slots of a Lua stack, likewise; divides VMSTACK_SCANNED */
@@ -98,12 +101,12 @@ struct scratch {
     uint32_t runs;    /* whether a VM was found that runs on this thread */
     uint32_t nr;      /* index of the VM that is being copied */
     /* Other possible bases of the state being copied; 0: none. */
-    uint64_t jit_base, rdx;
-    uint64_t rbx, save_pc; /* possible PCs of the state's newest frame */
-    uint64_t sp;           /* the user's; 0: another VM is below the one being copied */
-    uint64_t digest;       /* so far, of the trace being copied */
-    uint32_t tried;        /* traces tried so far as the one that runs */
-    struct vmstack_vm vm;  /* the VM being examined */
+    uint64_t jit_base, base;
+    uint64_t pc, save_pc; /* possible PCs of the state's newest frame */
+    uint64_t sp;          /* the user's; 0: another VM is below the one being copied */
+    uint64_t digest;      /* so far, of the trace being copied */
+    uint32_t tried;       /* traces tried so far as the one that runs */
+    struct vmstack_vm vm; /* the VM being examined */
     uint64_t functions[VMSTACK_RECENT]; /* copied last: recursion names the same over and over */
     struct lines lines[VMSTACK_RECENT]; /* of these functions */
     uint64_t pcs[VMSTACK_RECENT];       /* met last, of functions that were not met yet */
@@ -114,7 +117,8 @@ struct scratch {
     uint32_t nr_functions; /* number copied of this state */
     uint32_t nr_calls;
     uint64_t kept[VMSTACK_KEPT];   /* the user's callee-saved registers */
-    uint64_t dispatch;             /* the user's r14: DISPATCH in the interpreter and in traces */
+    uint64_t dispatch;             /* the user's register DISPATCH (GL) of LuaJIT */
+    uint64_t returned;             /* where the code below the C frame returns (AArch64) */
     uint64_t end;                  /* end of the native stack */
     uint64_t words[VMSTACK_WORDS]; /* a piece of the native stack */
     uint8_t payload[VMEVENT_MAX];
@@ -265,6 +269,22 @@ static __always_inline uint64_t copied_ref(const struct scratch *s, uint32_t at,
     return s->vm.flags & VMSTACK_GC64 ? value : (uint32_t)value;
 }
 
+#ifdef VMSTACK_BTF
+/* Read a word that the kernel has saved; 0: it cannot be read. */
+static __always_inline uint64_t saved(const void *at)
+{
+    uint64_t value = 0;
+    bpf_probe_read_kernel(&value, sizeof(value), at);
+    return value;
+}
+#endif
+
+#if defined(__TARGET_ARCH_arm64)
+#include "src/live/vmstack_aarch64.bpf.h"
+#else
+#include "src/live/vmstack_x86_64.bpf.h"
+#endif
+
 /* ---- a lua_State ----------------------------------------------------------------------------- */
 
 /* The part of a Lua stack that may be in use: up to the highest base plus the largest frame. */
@@ -286,7 +306,7 @@ static __always_inline int stack_span(const struct scratch *s, uint64_t L, struc
         return -1;
     uint64_t to = higher(stack, read_u64(L + vm->L_base), stack, end);
     to = higher(to, s->jit_base, stack, end);
-    to = higher(to, s->rdx, stack, end);
+    to = higher(to, s->base, stack, end);
     ret->base = to;
     to = higher(to, read_u64(L + vm->L_top), stack, end);
     to += 8 * VMSTACK_SLOTS_ABOVE;
@@ -500,7 +520,7 @@ __noinline int copy_functions(uint32_t at, uint32_t nr, uint32_t level, uint32_t
         s->functions[i] = s->pcs[i] = 0;
         s->lines[i].sizebc = 0;
     }
-    s->pcs[0] = level == 0 ? s->rbx : 0;
+    s->pcs[0] = level == 0 ? s->pc : 0;
     s->pcs[1] = s->save_pc;
     s->nr_pcs = 2;
     s->calls[0] = s->calls[1] = 0;
@@ -544,7 +564,7 @@ __noinline int copy_state(uint64_t L, uint32_t level)
     uint64_t used = span.base > span.from ? (span.base - span.from) / 8 : 0;
     copy_functions(at, (uint32_t)used, level, 0);
     /* Handlers that call a function that cannot fail (pow) do not store L->base, and that function
-     * overwrites rdx: the newest frames are then above, up to where the stack is stale. */
+     * may overwrite BASE: the newest frames are then above, up to where the stack is stale. */
     uint64_t above = (span.to - span.from) / 8;
     above = above > used ? above - used : 0;
     if (level == 0 && above)
@@ -619,7 +639,7 @@ __noinline uint64_t find_in_words(uint64_t from)
     for (uint32_t i = 0; i < VMSTACK_WORDS; i++) {
         if (s->words[i] - blob >= size)
             continue;
-        uint64_t L = state_of(from + 8 * i + 8);
+        uint64_t L = state_of(frame_of_return(&s->vm, from + 8 * i));
         if (L)
             return L;
     }
@@ -628,13 +648,16 @@ __noinline uint64_t find_in_words(uint64_t from)
 
 /* A C function's part of the stack begins at `from`: it runs, or it entered the lua_State whose
  * outermost C frame ends there. Another lua_State may have called that function: its C frame is
- * further up, right above the return address into the interpreter. Returns that lua_State; 0: there
- * is none near. */
+ * further up, and a return address into the interpreter tells where. Returns that lua_State; 0:
+ * there is none near. */
 __noinline uint64_t find_enterer(uint64_t from)
 {
     struct scratch *s = scratch_get();
     if (!s)
         return 0;
+    uint64_t at = LEAVES_NOTHING ? state_of(from) : 0;
+    if (at)
+        return at;
     for (uint32_t done = 0; done < VMSTACK_BETWEEN; done += sizeof(s->words)) {
         if (from + done >= s->end ||
             bpf_probe_read_user(s->words, sizeof(s->words), (const void *)(from + done)))
@@ -679,7 +702,7 @@ __noinline int copy_outer(uint64_t L)
             head_of(s)->flags |= VMEVENT_MORE_LEVELS;
             break;
         }
-        s->jit_base = s->rdx = s->rbx = 0;
+        s->jit_base = s->base = s->pc = 0;
         copy_state(L, level);
     }
     return 0;
@@ -881,8 +904,7 @@ __noinline int copy_trace(int32_t n)
     return 0;
 }
 
-/* Whether the code below a C frame returns into trace `n`. A trace has two words of its own below
- * the C frame, and as many bytes as its stack was adjusted by. */
+/* Whether the code below a C frame returns into trace `n`. */
 __noinline int is_entered(uint32_t n, uint64_t cframe)
 {
     struct scratch *s = scratch_get();
@@ -899,7 +921,7 @@ __noinline int is_entered(uint32_t n, uint64_t cframe)
     code = read_u64(trace + vm->trace_mcode);
     bpf_probe_read_user(&size, sizeof(size), (const void *)(trace + vm->trace_szmcode));
     bpf_probe_read_user(&adjust, sizeof(adjust), (const void *)(trace + vm->trace_spadjust));
-    return read_u64(cframe - 16 - adjust - 8) - code < size;
+    return returned_into(s, cframe, adjust) - code < size;
 }
 
 /* Either half of a word may be a trace's number. Returns the one that is entered, or 0. */
@@ -919,6 +941,7 @@ __noinline int find_collecting(uint64_t cframe, uint32_t size)
     if (!s || !s->sp)
         return 0;
     s->tried = 0;
+    find_return(s, cframe);
     for (uint32_t i = 0; i < VMSTACK_KEPT; i++) {
         uint32_t n = (uint32_t)s->kept[i];
         if (n && n < size && is_entered(n, cframe))
@@ -1088,11 +1111,12 @@ __noinline int find_lowest(uint32_t nr, uint64_t from)
 struct here {
     uint32_t pid, tid, parent;
     uint32_t process; /* the process with its VMs: its own, or the parent */
-    uint64_t ip, sp, dx, end;
-    uint32_t lua_process;        /* the same, for plain Lua */
-    uint64_t dispatch;           /* r14 */
-    uint64_t di;                 /* rdi */
-    uint64_t kept[VMSTACK_KEPT]; /* rbx, rbp, r12, r13, r15 */
+    uint64_t ip, sp, end;
+    uint32_t lua_process; /* the same, for plain Lua */
+    /* What may be in registers (FOR_EACH_REGISTER): LuaJIT's base and DISPATCH, a C function's
+     * first argument, and what the callee saves. */
+    uint64_t base, dispatch, argument;
+    uint64_t kept[VMSTACK_KEPT];
     uint32_t flags, reason;
 };
 
@@ -1111,8 +1135,8 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
         s->vm = p->vms[best];
         s->vm.g = s->g[best];
         s->nr = nr;
-        s->rdx = nr ? 0 : h->dx;
-        s->rbx = nr ? 0 : h->kept[0];
+        s->base = nr ? 0 : h->base;
+        s->pc = nr ? 0 : h->kept[KEPT_PC];
         s->sp = nr ? 0 : h->sp;
         uint64_t L = s->state[best];
         copy_vm(L);
@@ -1208,8 +1232,8 @@ static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, co
     for (int i = 0; i < VMSTACK_KEPT; i++)
         lua_test(h->kept[i]);
     lua_test(h->dispatch);
-    lua_test(h->di);
-    lua_find(h->ip, h->kept[1]);
+    lua_test(h->argument);
+    lua_find(h->ip, h->kept[KEPT_FP]);
     uint32_t nr = l->nr;
     for (uint32_t i = 0; i < VMSTACK_LUA_STATES; i++)
         if (i < nr)
@@ -1308,38 +1332,23 @@ static __always_inline void run(void *ctx, struct here *h)
 }
 
 enum {
-    USER_CODE = 3,         /* low bits of cs in user mode */
     STACK_MAX = 8 << 20,   /* of a thread whose end of stack is not known */
     STACK_LIMIT = 1 << 30, /* memory further up is no stack of this thread */
 };
 
 static __always_inline int user_mode(struct bpf_perf_event_data *ctx, struct here *h)
 {
-    if ((ctx->regs.cs & USER_CODE) != USER_CODE)
+    if (!is_user_mode(ctx->regs.MODE))
         return 0;
-    h->ip = ctx->regs.rip;
-    h->sp = ctx->regs.rsp;
-    h->kept[0] = ctx->regs.rbx;
-    h->kept[1] = ctx->regs.rbp;
-    h->kept[2] = ctx->regs.r12;
-    h->kept[3] = ctx->regs.r13;
-    h->kept[4] = ctx->regs.r15;
-    h->dispatch = ctx->regs.r14;
-    h->dx = ctx->regs.rdx;
-    h->di = ctx->regs.rdi;
+#define FROM_SAMPLE(to, from) h->to = ctx->regs.from;
+    FOR_EACH_REGISTER(FROM_SAMPLE)
     h->end = h->sp + STACK_MAX;
     return 1;
 }
 
 #ifdef VMSTACK_BTF
 
-/* ---- the kernel's fields (relocated by libbpf through BTF) ----------------------------------- */
-
-#define RELOCATED __attribute__((preserve_access_index))
-
-struct thread_struct {
-    unsigned long fsbase;
-} RELOCATED;
+/* ---- the kernel's fields --------------------------------------------------------------------- */
 
 struct mm_struct {
     unsigned long start_stack;
@@ -1359,42 +1368,32 @@ struct task_struct {
     unsigned int kasan_depth;
 } RELOCATED;
 
-/* A thread of glibc has its control block, to which fs points, on top of its stack. The first
- * thread's stack ends where the kernel put the arguments. */
+/* A thread of glibc has its control block, to which its thread pointer points, on top of its stack.
+ * The first thread's stack ends where the kernel put the arguments. */
 static __always_inline uint64_t stack_end(const struct task_struct *task, uint64_t sp)
 {
-    uint64_t fs = BPF_CORE_READ(task, thread.fsbase);
+    uint64_t block = BPF_CORE_READ(task, THREAD_POINTER);
     uint64_t top = BPF_CORE_READ(task, mm, start_stack);
     if (top > sp && top - sp < STACK_LIMIT)
         return top;
-    if (fs > sp && fs - sp < STACK_LIMIT)
-        return fs;
+    if (block > sp && block - sp < STACK_LIMIT)
+        return block;
     return sp + STACK_MAX;
 }
 
-/* The user's registers, where the kernel's entry code has saved them: at the end of the task's
- * kernel stack (task_pt_regs() of arch/x86/include/asm/processor.h, THREAD_SIZE of page_64_types.h;
- * the padding at the end that some later kernels have came with 6.9). */
-static __always_inline const struct pt_regs *registers_at(const struct task_struct *task)
+/* The user's registers, where the kernel's entry code has saved them. */
+static __always_inline const user_registers *registers_at(const struct task_struct *task)
 {
-    uint64_t size = bpf_core_field_exists(task->kasan_depth) ? 32 << 10 : 16 << 10;
-    uint64_t stack = (uint64_t)BPF_CORE_READ(task, stack);
-    return (const struct pt_regs *)(stack + size - sizeof(struct pt_regs));
+    int kasan = bpf_core_field_exists(task->kasan_depth);
+    return (const user_registers *)registers_on_stack((uint64_t)BPF_CORE_READ(task, stack), kasan);
 }
 
 /* The same of the current task. Since Linux 5.15 a helper returns their address. */
-static __always_inline const struct pt_regs *user_registers(const struct task_struct *task)
+static __always_inline const user_registers *user_registers_of(const struct task_struct *task)
 {
     if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-        return (const struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+        return (const user_registers *)bpf_task_pt_regs(bpf_get_current_task_btf());
     return registers_at(task);
-}
-
-static __always_inline uint64_t saved(const unsigned long *at)
-{
-    uint64_t value = 0;
-    bpf_probe_read_kernel(&value, sizeof(value), at);
-    return value;
 }
 
 /* Read what a system call or an interrupt of user mode has saved. The registers are read one by
@@ -1402,19 +1401,11 @@ static __always_inline uint64_t saved(const unsigned long *at)
  * user mode. */
 static __always_inline int kernel_mode(const struct task_struct *task, struct here *h)
 {
-    const struct pt_regs *regs = user_registers(task);
-    if ((saved(&regs->cs) & USER_CODE) != USER_CODE)
+    const user_registers *regs = user_registers_of(task);
+    if (!is_user_mode(saved(&regs->MODE)))
         return -1;
-    h->ip = saved(&regs->rip);
-    h->sp = saved(&regs->rsp);
-    h->kept[0] = saved(&regs->rbx);
-    h->kept[1] = saved(&regs->rbp);
-    h->kept[2] = saved(&regs->r12);
-    h->kept[3] = saved(&regs->r13);
-    h->kept[4] = saved(&regs->r15);
-    h->dispatch = saved(&regs->r14);
-    h->dx = saved(&regs->rdx); /* an interrupt saved it, a system call leaves it */
-    h->di = saved(&regs->rdi);
+#define FROM_STACK(to, from) h->to = saved(&regs->from);
+    FOR_EACH_REGISTER(FROM_STACK)
     h->flags = VMEVENT_KERNEL_MODE;
     return 0;
 }

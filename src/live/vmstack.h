@@ -44,7 +44,11 @@ enum {
     VMSTACK_TRACES_MET = 1024,
     VMSTACK_TRACE_NEW_NS = 500 * 1000 * 1000,
     VMSTACK_MCODE = 8 << 10, /* bytes of a new trace's machine code that are copied */
-    VMSTACK_KEPT = 5,        /* the user's callee-saved registers except DISPATCH (r14) */
+#if defined(__aarch64__) || defined(__TARGET_ARCH_arm64)
+    VMSTACK_KEPT = 9, /* the user's callee-saved registers except LuaJIT's BASE and GL */
+#else
+    VMSTACK_KEPT = 5, /* the user's callee-saved registers except LuaJIT's DISPATCH */
+#endif
     /* Bytes of the native stack that are searched for the trace that called the collector. */
     VMSTACK_COLLECTOR = 2 << 10,
     VMSTACK_TRACES = 64,       /* traces that are tried in this search */
@@ -188,6 +192,7 @@ struct vmstack_config {
     uint64_t pidns_dev, pidns_ino; /* the recorder's pid namespace; 0: the first one */
     uint32_t nr_cpus;
     uint32_t stack; /* bytes of the native stack that the sampled events copy; 0: none */
+    uint32_t page;  /* bytes of a page of the kernel */
 };
 
 /* ---- time off the cpu (off_cpu.bpf.h) -------------------------------------------------------- */
@@ -223,17 +228,24 @@ struct off_cpu_due {
 
 /* A thread that waits at the end. */
 enum {
-    OFF_CPU_REGISTERS = 24, /* those of perf's numbers (asm/perf_regs.h), of x86-64 */
+/* Registers by perf's numbers (asm/perf_regs.h). */
+#if defined(__aarch64__) || defined(__TARGET_ARCH_arm64)
+    OFF_CPU_SP = 31,
+    OFF_CPU_IP = 32,
+    OFF_CPU_REGISTERS = 33,
+#else
     OFF_CPU_SP = 7,
     OFF_CPU_IP = 8,
-    OFF_CPU_CS = 10,
+    OFF_CPU_REGISTERS = 24,
+#endif
 };
 struct off_cpu_thread {
     uint32_t tid, pid;
     uint64_t out; /* CLOCK_MONOTONIC ns: since when it waits, or since the recording began */
     uint32_t state;
     int32_t syscall;
-    uint32_t nr_frames, reserved;
+    uint32_t nr_frames;
+    uint32_t is_64bit; /* whether it runs 64-bit code */
     uint64_t registers[OFF_CPU_REGISTERS];
     uint64_t frames[OFF_CPU_FRAMES];
 };

@@ -2,8 +2,9 @@
 """Writes what a guest boots from: archives in cpio's "newc" form, which the kernel unpacks as its root.
 Several may stand one behind the other.
 
-usage: image.py root ARCHIVE TRIPLET [PATH | PATH=FILE]...
-         PATH   a file, link or folder of this machine, at the same path there, so that recordings made there
+usage: image.py root ARCHIVE TRIPLET SYSROOT [PATH | PATH=FILE]...
+         SYSROOT: of the machine's files; empty: this machine's
+         PATH   a file, link or folder below SYSROOT, at the same path there, so that recordings made there
                 are read here; the libraries that a program needs come along
          =FILE  of the content of FILE
        image.py modules ARCHIVE FOLDER MODULE...
@@ -50,64 +51,74 @@ class Archive:
 
 
 class Root:
-    """Files of this machine, links as links, with the libraries they need."""
+    """Files below a folder (sysroot; empty: this machine's), links as links, with the libraries they need."""
 
-    def __init__(self, archive, triplet):
+    def __init__(self, archive, triplet, sysroot):
         self.archive = archive
+        self.sysroot = sysroot
         self.libraries = [f'/lib/{triplet}', f'/usr/lib/{triplet}', '/lib64', '/lib', '/usr/lib', '/usr/local/lib']
+
+    def here(self, path):
+        """Where this machine has a file of the root."""
+        return self.sysroot + path
+
+    def target(self, link):
+        return os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(self.here(link))))
 
     def place(self, path):
         """The path without links in its folders, each of which is added as it is."""
         done = ''
         for part in path.strip('/').split('/')[:-1]:
-            here = done + '/' + part
-            if os.path.islink(here):
-                self.link(here)
-                here = os.path.realpath(here)
-                self.archive.folders(here + '/')
-            else:
-                self.archive.add(here, stat.S_IFDIR | 0o755)
-            done = here
+            folder = done + '/' + part
+            while os.path.islink(self.here(folder)):
+                self.link(folder)
+                folder = self.place(self.target(folder))
+            self.archive.folders(folder + '/')
+            done = folder
         return done + '/' + os.path.basename(path)
 
     def link(self, path):
-        self.archive.add(path, stat.S_IFLNK | 0o777, os.readlink(path).encode())
+        self.archive.add(path, stat.S_IFLNK | 0o777, os.readlink(self.here(path)).encode())
 
     def add(self, path):
-        path = self.place(os.path.abspath(path))
+        path = self.place(os.path.normpath(path))
         if path.strip('/') in self.archive.names:
             return
-        if os.path.islink(path):
+        if os.path.islink(self.here(path)):
             self.link(path)
-            self.add(os.path.join(os.path.dirname(path), os.readlink(path)))
-        elif os.path.isdir(path):
+            self.add(self.target(path))
+        elif os.path.isdir(self.here(path)):
             self.archive.add(path, stat.S_IFDIR | 0o755)
-            for name in sorted(os.listdir(path)):
+            for name in sorted(os.listdir(self.here(path))):
                 self.add(os.path.join(path, name))
         else:
-            with open(path, 'rb') as file:
-                data = file.read()
-            self.archive.add(path, stat.S_IFREG | (os.stat(path).st_mode & 0o777), data)
-            if data[:4] == b'\x7fELF':
-                self.needs(path)
+            self.add_file(path, self.here(path))
 
-    def needs(self, path):
-        text = subprocess.run(['readelf', '-l', '-d', path], capture_output=True, text=True, check=False).stdout
+    def add_file(self, path, source):
+        self.archive.folders(path)
+        with open(source, 'rb') as file:
+            data = file.read()
+        self.archive.add(path, stat.S_IFREG | (os.stat(source).st_mode & 0o777), data)
+        if data[:4] == b'\x7fELF':
+            self.needs(path, source)
+
+    def needs(self, path, source):
+        text = subprocess.run(['readelf', '-l', '-d', source], capture_output=True, text=True, check=False).stdout
         for loader in re.findall(r'program interpreter: (\S+)\]', text):
             self.add(loader)
         beside = [p.replace('$ORIGIN', os.path.dirname(path)) for r in re.findall(r'R(?:UN)?PATH.*\[(.*)\]', text) for p in r.split(':')]
         for name in re.findall(r'NEEDED.*\[(.*)\]', text):
             for folder in beside + self.libraries:
-                if os.path.exists(os.path.join(folder, name)):
+                if os.path.exists(self.here(os.path.join(folder, name))):
                     self.add(os.path.join(folder, name))
                     break
             else:
-                sys.exit(f'{path} needs {name}, which is not in {" ".join(self.libraries)}')
+                sys.exit(f'{source} needs {name}, which is not in {" ".join(self.libraries)}')
 
 
-def write_root(path, triplet, *wanted):
+def write_root(path, triplet, sysroot, *wanted):
     archive = Archive(path)
-    root = Root(archive, triplet)
+    root = Root(archive, triplet, sysroot)
     for folder in ('dev', 'proc', 'sys', 'run', 'root', 'mnt', 'results', 'modules'):
         archive.add(folder, stat.S_IFDIR | 0o755)
     for folder in ('tmp', 'var/tmp'):
@@ -117,12 +128,7 @@ def write_root(path, triplet, *wanted):
     for item in wanted:
         place, _, source = item.partition('=')
         if source:
-            archive.folders(place)
-            with open(source, 'rb') as file:
-                data = file.read()
-            archive.add(place, stat.S_IFREG | (os.stat(source).st_mode & 0o777), data)
-            if data[:4] == b'\x7fELF':
-                root.needs(source)
+            root.add_file(place, source)
         else:
             root.add(place)
     archive.close()

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What of an emulated machine depends on its processor: Debian's names, the compiler for what runs
-# in it, where libraries lie, and how it is emulated. To be sourced; $machine chooses (uname -m).
+# in it, where its files and libraries lie, what of ljperf is built for it, and how it is emulated. To be sourced;
+# $machine chooses (uname -m).
 machine=${machine:-$(uname -m)}
+sysroot= build=build make=
 case $machine in
 x86_64)
     debian=amd64
@@ -11,6 +13,18 @@ x86_64)
     emulator_package=qemu-system-x86
     console=ttyS0
     emulator_options=(-M q35 -cpu max)
+    ;;
+aarch64)
+    debian=arm64
+    triplet=aarch64-linux-gnu
+    sysroot=${LJPERF_AARCH64:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ljperf-aarch64}/root
+    build=build-aarch64
+    make="CROSS=aarch64-linux-gnu- SYSROOT=$sysroot"
+    compiler="aarch64-linux-gnu-gcc --sysroot=$sysroot"
+    emulator=qemu-system-aarch64
+    emulator_package=qemu-system-arm
+    console=ttyAMA0
+    emulator_options=(-M virt,gic-version=3 -cpu max,pauth-impdef=on)
     ;;
 *)
     machine=

@@ -32,6 +32,6 @@ lua_script() {
 lua_judge() {
     local name=$1 edges=$2
     shift 2
-    python3 "$truth/lua_live_judge.py" -v 3 --name "$name-$edges" --binary "$LUAJIT" "$@" \
+    python3 "$truth/lua_live_judge.py" -v 3 --name "$name-$edges" --binary "$SYSROOT$LUAJIT" "$@" \
         --truth "$edges.json" --facts "$edges.facts" "$edges.script"
 }

@@ -3,6 +3,7 @@
 
 usage: lua_live_judge.py [-v N] --binary LUAJIT --truth JSON --facts FILE [...] SCRIPT
        SCRIPT: output of `ljperf script --ns -F +unwind,+uregs`
+On AArch64 RBX, as it is called here, is x21.
 
 Who is right:
 - callers: the generator. The innermost function of the tree tells all others, the line of each call
@@ -12,7 +13,7 @@ Who is right:
   function and line the program printed of itself; in machine code the trace at the instruction
   pointer tells what was recorded into it, and where it goes on ("next": its last instructions
   prepare for that line). The interpreter is the binary's longest entry of unwind
-  information with its frame of 80 bytes.
+  information with its frame: of 80 bytes; on AArch64 with d15 saved 160 bytes below its end.
 
 All samples of the program's main loop count. One of:
   exact       every frame right and unmarked, to the entry
@@ -40,6 +41,7 @@ HOST_FUNCTIONS = ('host_enter', '') # between a VM and the one that it was enter
 NO_LINE = 'trace, no line'
 ANOTHER_LINE = 'trace, another line' # than the trace was recorded of
 INTERPRETER_BYTES_MIN = 8192
+INTERPRETER_FRAME = re.compile(r'DW_CFA_def_cfa_offset: 80|DW_CFA_offset_extended: r79 \(v15\) at cfa-160')
 CHANCE = 2 # samples of a short run that prove nothing
 
 
@@ -95,8 +97,8 @@ def read_samples(path, nodes, frame_of=Frame):
                 sample.end = line[9:]
             elif line.startswith(' ABI:'):
                 registers = dict(word.split(':', 1) for word in line.split())
-                sample.ip = int(registers.get('IP', '0'), 16)
-                sample.rbx = int(registers.get('BX', '0'), 16)
+                sample.ip = int(registers.get('IP', registers.get('pc', '0')), 16)
+                sample.rbx = int(registers.get('BX', registers.get('x21', '0')), 16)
             elif HEAD.match(line):
                 if sample:
                     yield sample
@@ -211,6 +213,9 @@ def exit_handler(binary, start, offset, size):
         code = f.read(size)
     first = code.find(bytes.fromhex('41554154415341524151415057565548'))
     last = code.find(bytes.fromhex('eb05488d4c2410'), max(first, 0))
+    if first < 0: # AArch64: sub sp, sp, #512, ... ldr x21, [sp, #8]
+        first = code.find(bytes.fromhex('ff0308d1'))
+        last = code.find(bytes.fromhex('f50740f9'), max(first, 0)) + 4
     if first < 0 or not 0 < last - first < 512:
         raise SystemExit('%s: no exit handler found' % binary)
     return start + first, start + last
@@ -226,7 +231,7 @@ def interpreter_range(binary, maps):
         m = re.search(r' FDE .*pc=([0-9a-f]+)\.\.([0-9a-f]+)', line)
         if m:
             current = (int(m.group(1), 16), int(m.group(2), 16))
-        elif 'DW_CFA_def_cfa_offset: 80' in line and current and current[1] - current[0] > best[1] - best[0]:
+        elif INTERPRETER_FRAME.search(line) and current and current[1] - current[0] > best[1] - best[0]:
             best = current
     if best[1] - best[0] < INTERPRETER_BYTES_MIN:
         raise SystemExit('%s: no interpreter found' % binary)

@@ -210,7 +210,7 @@ static void who_waits_at_the_end_is_a_sample(void **state)
     begin(64);
     for (unsigned i = 0; i < OFF_CPU_REGISTERS; i++)
         t.registers[i] = 1000 + i;
-    t.registers[OFF_CPU_CS] = 0x33;
+    t.is_64bit = 1;
     t.frames[0] = 5, t.frames[1] = 6;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         const struct off_cpu_end end = {
@@ -238,7 +238,7 @@ static void lies_about_a_thread_are_refused(void **state)
     struct sample s;
     (void)state;
     begin(65528);
-    t.registers[OFF_CPU_CS] = 0x33;
+    t.is_64bit = 1;
     const struct perf_event_header *h = off_cpu_form_thread(&form, &t, &end);
     assert_non_null(h); /* the largest */
     assert_int_equal(perfdata_sample_parse(&event, h, h->size, &s, NULL), 0);
@@ -249,7 +249,7 @@ static void lies_about_a_thread_are_refused(void **state)
     assert_null(off_cpu_form_thread(&form, &t, &end));
     t.nr_frames = 0;
     assert_non_null(off_cpu_form_thread(&form, &t, &end));
-    t.registers[OFF_CPU_CS] = 0x23; /* 32-bit code */
+    t.is_64bit = 0;
     assert_null(off_cpu_form_thread(&form, &t, &end));
 }
 
