@@ -101,6 +101,23 @@ static int write_cpuid(struct perfdata_writer *w, struct error *err)
     snprintf(id, sizeof(id), "%s,%u,%u,%u", vendor, family, model, a & 15);
     return put_string(w, HEADER_CPUID, id, err);
 }
+#elif defined(__aarch64__)
+/* Write the main id register (MIDR_EL1), without the variant and the revision, as perf does. All
+ * cpus of one kind have the same; perf takes the first one's, too. */
+static int write_cpuid(struct perfdata_writer *w, struct error *err)
+{
+    const uint64_t variant_and_revision = 0xf0000f;
+    uint64_t midr;
+    char id[32];
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "re");
+    bool got = f && fscanf(f, "%" SCNx64, &midr) == 1;
+    if (f)
+        fclose(f);
+    if (!got)
+        return 0;
+    snprintf(id, sizeof(id), "0x%016" PRIx64, midr & ~variant_and_revision);
+    return put_string(w, HEADER_CPUID, id, err);
+}
 #else
 static int write_cpuid(struct perfdata_writer *w, struct error *err)
 {
