@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* V8's layout from an image's symbols: which symbols are asked for, and builtins by address. */
 #include "unwind/v8/layout.h"
+#include "unwind/v8/machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,8 +108,11 @@ static void fill(struct image *m)
 
 static struct v8_layout *discover(struct image *m)
 {
-    const struct v8_image image = {
-        .name = "image", .symbol = next_symbol, .bytes = bytes_at, .context = m};
+    const struct v8_image image = {.name = "image",
+                                   .machine = &v8_machine_x86_64,
+                                   .symbol = next_symbol,
+                                   .bytes = bytes_at,
+                                   .context = m};
     struct v8_layout *l = NULL;
     struct error err = {0};
     m->asked_all = 0;

@@ -5,6 +5,7 @@
 #include "unwind/managed.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/compiler.h"
+#include "unwind/v8/machine.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/object.h"
 
@@ -116,7 +117,8 @@ static int setup(void **state)
 {
     struct heap *h = calloc(1, sizeof(*h));
     assert_non_null(h);
-    h->layout = (struct v8_layout){.map_type = 12,
+    h->layout = (struct v8_layout){.machine = &v8_machine_x86_64,
+                                   .map_type = 12,
                                    .array_length = 8,
                                    .array_data = 16,
                                    .string_length = 12,
@@ -650,13 +652,13 @@ static void test_random(void **state)
 static void assert_state(const uint8_t *code, size_t size, size_t at, enum v8_state_kind kind,
                          int offset)
 {
-    struct v8_state s = v8_code_state(code, size, at);
+    struct v8_state s = v8_code_state(&v8_machine_x86_64, code, size, at);
     assert_int_equal(s.kind, kind);
     if (kind != V8_STATE_UNKNOWN && kind != V8_STATE_FRAMED)
         assert_int_equal(s.offset, offset);
     struct v8_code_states *known = v8_code_states_create();
     for (int i = 0; i < 2; i++) { /* followed, then known */
-        struct v8_state again = v8_code_states_get(known, code, size, at);
+        struct v8_state again = v8_code_states_get(known, &v8_machine_x86_64, code, size, at);
         assert_int_equal(again.kind, s.kind);
         assert_int_equal(again.offset, s.offset);
     }
@@ -664,7 +666,7 @@ static void assert_state(const uint8_t *code, size_t size, size_t at, enum v8_st
     /* A result from a few bytes must be that of following the code; there need not be one. */
     size_t before = at < size ? at : size;
     before = before < V8_BYTES_BEFORE ? before : V8_BYTES_BEFORE;
-    if (v8_code_has_frame(code, size, at, code + at - before, before))
+    if (v8_machine_x86_64.has_frame(code, size, at, code + at - before, before))
         assert_true(s.kind == V8_STATE_FRAMED || (at < size && s.kind == V8_STATE_UNKNOWN));
 }
 
@@ -685,28 +687,30 @@ static void test_code(void **state)
         0xc3,                   /* 20 ret */
         0x90,                   /* 21 never reached */
     };
-    assert_state(framed, sizeof(framed), 0, V8_STATE_RSP, 8);
+    assert_state(framed, sizeof(framed), 0, V8_STATE_SP, 8);
     assert_state(framed, sizeof(framed), 1, V8_STATE_PUSHED, 16);
     assert_state(framed, sizeof(framed), 4, V8_STATE_FRAMED, 0);
     assert_state(framed, sizeof(framed), 10, V8_STATE_FRAMED, 0);
-    assert_state(framed, sizeof(framed), 14, V8_STATE_RSP, 8);
-    assert_state(framed, sizeof(framed), 15, V8_STATE_RSP, 0);
-    assert_int_equal(v8_code_state(framed, sizeof(framed), 15).return_register, 2);
+    assert_state(framed, sizeof(framed), 14, V8_STATE_SP, 8);
+    assert_state(framed, sizeof(framed), 15, V8_STATE_SP, 0);
+    assert_int_equal(v8_code_state(&v8_machine_x86_64, framed, sizeof(framed), 15).return_register,
+                     2);
     assert_state(framed, sizeof(framed), 21, V8_STATE_UNKNOWN, 0);
     assert_state(framed, sizeof(framed), sizeof(framed), V8_STATE_UNKNOWN, 0);
     for (size_t at = 0; at < sizeof(framed); at++)
-        assert_state(framed, sizeof(framed), at, v8_code_state(framed, sizeof(framed), at).kind,
-                     v8_code_state(framed, sizeof(framed), at).offset);
-    assert_true(v8_code_has_frame(framed, sizeof(framed), 10, framed, 10));
-    assert_false(v8_code_has_frame(framed, sizeof(framed), 13, framed, 13));
-    assert_false(v8_code_has_frame(framed, sizeof(framed), 3, framed, 3));
-    assert_false(v8_code_has_frame(framed + 1, sizeof(framed) - 1, 9, framed + 1, 9));
+        assert_state(framed, sizeof(framed), at,
+                     v8_code_state(&v8_machine_x86_64, framed, sizeof(framed), at).kind,
+                     v8_code_state(&v8_machine_x86_64, framed, sizeof(framed), at).offset);
+    assert_true(v8_machine_x86_64.has_frame(framed, sizeof(framed), 10, framed, 10));
+    assert_false(v8_machine_x86_64.has_frame(framed, sizeof(framed), 13, framed, 13));
+    assert_false(v8_machine_x86_64.has_frame(framed, sizeof(framed), 3, framed, 3));
+    assert_false(v8_machine_x86_64.has_frame(framed + 1, sizeof(framed) - 1, 9, framed + 1, 9));
     const uint8_t pushes[] = {0x50, 0x48, 0x83, 0xec, 0x18, 0x90,
                               0x48, 0x83, 0xc4, 0x18, 0x58, 0xc3};
-    assert_state(pushes, sizeof(pushes), 1, V8_STATE_RSP, 16);
-    assert_state(pushes, sizeof(pushes), 5, V8_STATE_RSP, 40);
-    assert_state(pushes, sizeof(pushes), 10, V8_STATE_RSP, 16);
-    assert_state(pushes, sizeof(pushes), 11, V8_STATE_RSP, 8);
+    assert_state(pushes, sizeof(pushes), 1, V8_STATE_SP, 16);
+    assert_state(pushes, sizeof(pushes), 5, V8_STATE_SP, 40);
+    assert_state(pushes, sizeof(pushes), 10, V8_STATE_SP, 16);
+    assert_state(pushes, sizeof(pushes), 11, V8_STATE_SP, 8);
 }
 
 /* ---- what the compilers did ------------------------------------------------------------------ */

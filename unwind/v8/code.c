@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Machine code: finds the object that contains a pc, and reads its tables. */
 #include "base/cursor.h"
+#include "unwind/v8/machine.h"
 #include "unwind/v8/object.h"
 
 enum { CODE_MAX = 1 << 20, ALIGNMENT = 32 };
@@ -82,7 +83,7 @@ bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code
             have = page;
         }
         uint64_t map = load_u64(bytes + (header - page), false);
-        if ((map & 3) != 1 || map >> 47)
+        if ((map & 3) != 1 || map >> r->layout->machine->address_bits)
             continue;
         r->by_one_reading = false; /* earlier readings do not matter */
         if (check_header(r, header, pc, ret))

@@ -327,6 +327,7 @@ static int check(const struct v8_layout *l, const struct v8_image *image, struct
 static int fill(struct v8_layout *l, const struct v8_image *image, struct found *f,
                 struct error *err)
 {
+    l->machine = image->machine;
     for (size_t i = 0; i < 4; i++)
         l->version[i] = value_at(image, f->version[i]);
     if (!use_table(l))

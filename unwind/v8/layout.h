@@ -7,7 +7,8 @@
  *
  * Words: a tagged word is either a Smi (bit 0 is clear; here the value is the upper half) or a
  * pointer to a heap object plus 1 (weak pointer: plus 3). Offsets below count from the object's
- * start, untagged. "Frame slots" are at rbp plus the value.
+ * start, untagged. "Frame slots" are at the frame's address, to
+ * which the frame pointer points, plus the value.
  */
 #ifndef UNWIND_V8_LAYOUT_H
 #define UNWIND_V8_LAYOUT_H
@@ -192,7 +193,9 @@ struct v8_builtin {
     struct v8_states *_Atomic states; /* created on first use */
 };
 
+struct v8_machine;
 struct v8_layout {
+    const struct v8_machine *machine; /* whose code it is */
 #define X(name, ...) int32_t name;
     V8_FIELDS(X, 0)
 #undef X
@@ -238,6 +241,7 @@ struct v8_segment {
 };
 struct v8_image {
     const char *name; /* for error messages */
+    const struct v8_machine *machine;
     /* Returns the next symbol that may be V8's, in any order; some symbols may come twice.
      * false: no more. `index` is 0 at first, later the value that the last call left. Without
      * `all` it searches only where V8's symbols mostly are; if they are not enough, the caller

@@ -5,9 +5,9 @@
  */
 #include "unwind/v8/runtime.h"
 #include "base/cursor.h"
-#include "unwind/arch_x86_64.h"
 #include "unwind/native/cfi.h"
 #include "unwind/v8/heap.h"
+#include "unwind/v8/machine.h"
 #include "unwind/v8/names.h"
 #include "unwind/v8/variables.h"
 #include "unwind/v8/walk.h"
@@ -20,6 +20,7 @@
 enum { EXPORTED, TABLES = 3 };
 struct source {
     const struct runtime_image *image;
+    const struct v8_machine *machine;
     struct runtime_symbols tables[TABLES];
     uint64_t blob, blob_size; /* address range of the builtins; size 0: not known */
 };
@@ -100,43 +101,12 @@ static bool segment_at(void *context, size_t index, struct v8_segment *ret)
 
 /* ---- where the blob is --------------------------------------------------------------------- */
 
-static bool begins_with(const uint8_t *at, const char *bytes, size_t size)
-{
-    return memcmp(at, bytes, size) == 0;
-}
-
-/* Get the value that a function without arguments returns if all it does is load a constant, an
- * address or, with `load`, a number of four bytes. Returns false for any other function. */
+/* Get what a function without arguments returns. */
 static bool returned(struct source *s, const char *name, bool load, uint64_t *ret)
 {
-    enum { MOST = 24 };
     uint64_t address;
-    const uint8_t *start =
-        s->image->exported(s->image->context, name, &address) ? bytes_at(s, address, MOST) : NULL;
-    if (!start)
-        return false;
-    const uint8_t *at = start;
-    at += begins_with(at, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0; /* endbr64 */
-    at += begins_with(at, "\x55\x48\x89\xe5", 4) ? 4 : 0; /* push rbp; mov rbp, rsp */
-    size_t head = *at == 0xb8 ? 1 : begins_with(at, "\x8b\x05", 2) ? 2 : 3;
-    uint64_t next = address + (uint64_t)(at - start) + head + 4;
-    int64_t number = (int32_t)load_u32(at + head, false);
-    if (head == 1) { /* mov eax, N */
-        *ret = (uint32_t)number;
-    } else if (head == 2) { /* mov eax, [rip + N] */
-        const uint8_t *value = load ? bytes_at(s, next + (uint64_t)number, 4) : NULL;
-        if (!value)
-            return false;
-        *ret = load_u32(value, false);
-    } else if (begins_with(at, "\x48\xc7\xc0", 3)) { /* mov rax, N */
-        *ret = (uint64_t)number;
-    } else if (begins_with(at, "\x48\x8d\x05", 3)) { /* lea rax, [rip + N] */
-        *ret = next + (uint64_t)number;
-    } else {
-        return false;
-    }
-    at += head + 4;
-    return at[*at == 0x5d] == 0xc3; /* pop rbp; ret */
+    return s->image->exported(s->image->context, name, &address) &&
+           s->machine->returned(s->image, address, load, ret);
 }
 
 /* V8 8.5 and later export functions that return the address and the size of the blob. */
@@ -156,18 +126,33 @@ static bool may_hold(const struct runtime_image *image)
     return image->exported(image->context, "v8dbg_frametype_EntryFrame", &ignored);
 }
 
+/* Returns the row of the file's machine; NULL: it has none. (A file without unwind rules is of
+ * x86-64: AArch64's always have some.) */
+static const struct v8_machine *machine_of(const struct runtime_image *image)
+{
+    static const struct v8_machine *const machines[] = {&v8_machine_x86_64, &v8_machine_aarch64};
+    if (!image->cfi)
+        return machines[0];
+    for (size_t i = 0; i < sizeof(machines) / sizeof(*machines); i++)
+        if (image->cfi->arch == machines[i]->arch)
+            return machines[i];
+    return NULL;
+}
+
 static int discover(const struct runtime_image *image, void **ret, struct error *err)
 {
-    struct source s = {.image = image};
+    struct source s = {.image = image, .machine = machine_of(image)};
     struct v8_layout *layout = NULL;
     if (!may_hold(image))
         return 0;
-    if (image->cfi && image->cfi->arch != &arch_x86_64)
-        return error_set(err, ERROR_UNSUPPORTED, "%s: V8 of %s is not read, only that of x86-64",
-                         image->name, image->cfi->arch->title);
+    if (!s.machine)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%s: V8 of %s is not read, only that of x86-64 and AArch64", image->name,
+                         image->cfi->arch->title);
     image->symbols(image->context, s.tables);
     find_blob(&s);
-    const struct v8_image view = {image->name, symbol_next, bytes_at, word_at, segment_at, &s};
+    const struct v8_image view = {image->name, s.machine,  symbol_next, bytes_at,
+                                  word_at,     segment_at, &s};
     int found = v8_layout_create(&view, &layout, err);
     *ret = layout;
     return found;

@@ -5,10 +5,10 @@
 
 #include "base/cursor.h"
 #include "base/hash.h"
-#include "unwind/arch_x86_64.h"
 #include "unwind/trace.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/compiler.h"
+#include "unwind/v8/machine.h"
 #include "unwind/v8/runtime.h"
 #include "unwind/v8/variables.h"
 
@@ -30,9 +30,11 @@ struct v8_walk {
     const struct v8_process *process;
     struct walker_step *step;
     const struct v8_layout *layout;
+    const struct v8_machine *m;     /* the layout's */
+    const struct arch_registers *a; /* the sample's, of the same machine */
     struct v8_reader r;
-    bool frameless;   /* the next code has not made its frame yet: its return address is at rsp */
-    bool left_bare;   /* this step left the innermost frame, which had not touched rbp */
+    bool frameless;   /* the next code has not made its frame yet: the frame is its caller's */
+    bool left_bare;   /* this step left the innermost frame, which had made none */
     bool bare;        /* the step before left it so (left_bare) */
     bool left_exit;   /* this step left a call of the runtime */
     bool exited;      /* the step before left such a call (left_exit) */
@@ -66,9 +68,30 @@ static uint64_t reg(const struct v8_walk *w, unsigned i)
     return w->step->value[i];
 }
 
+static uint64_t step_pc(const struct v8_walk *w)
+{
+    return w->step->value[w->a->pc];
+}
+
+static uint64_t step_sp(const struct v8_walk *w)
+{
+    return w->step->value[w->a->sp];
+}
+
+static uint64_t step_fp(const struct v8_walk *w)
+{
+    return w->step->value[w->a->fp];
+}
+
 static bool knows(const struct v8_walk *w, unsigned i)
 {
     return *w->step->known >> i & 1;
+}
+
+/* The register that holds the interpreter's BytecodeArray. */
+static unsigned array_register(const struct v8_walk *w)
+{
+    return w->m->array != ARCH_NO_REGISTER ? w->m->array : (unsigned)w->layout->array_register;
 }
 
 /* Reads a word of a frame that is not in the stack copy's first piece. */
@@ -113,7 +136,7 @@ static void mark_reads(const struct v8_walk *w)
 static void mark_doubts(const struct v8_walk *w, bool doubtful)
 {
     if (doubtful)
-        mark(w, PROVENANCE_GUESS, code_unclear, reg(w, DWARF_RIP));
+        mark(w, PROVENANCE_GUESS, code_unclear, step_pc(w));
     if (!w->layout->verified)
         mark(w, PROVENANCE_GUESS, "nobody has verified the layout of this version of V8", 0);
 }
@@ -151,7 +174,7 @@ static void push(struct v8_walk *w, const struct frame *f)
 /* Returns the current frame, without a function. */
 static inline struct frame frame_here(const struct v8_walk *w, enum frame_kind kind, uint64_t cfa)
 {
-    return (struct frame){.pc = reg(w, DWARF_RIP),
+    return (struct frame){.pc = step_pc(w),
                           .cfa = cfa,
                           .code = w->step->code.token,
                           .kind = (uint8_t)kind,
@@ -169,7 +192,7 @@ static struct frame *emit_native(struct v8_walk *w, uint64_t cfa, bool doubtful)
     if (doubtful) {
         f->provenance = PROVENANCE_GUESS;
         trace_mark(w->step->input, w->step->out->frames.nr - 1, PROVENANCE_GUESS, code_unclear,
-                   reg(w, DWARF_RIP));
+                   step_pc(w));
     }
     return f;
 }
@@ -202,7 +225,7 @@ static void undo(struct v8_walk *w, const struct v8_reader *before)
 static bool is_running_code(struct v8_walk *w, uint64_t word)
 {
     enum { WRAPPED = 8 };
-    const uint64_t pc = reg(w, DWARF_RIP);
+    const uint64_t pc = step_pc(w);
     uint64_t code;
     return v8_is_pointer(word) &&
            (v8_code_contains(&w->r, word, pc) ||
@@ -298,7 +321,7 @@ static void emit_unknown(struct v8_walk *w, uint64_t cfa, enum frame_tier tier, 
     f.tier = (uint8_t)tier;
     if (doubtful) {
         f.provenance = PROVENANCE_GUESS;
-        mark(w, PROVENANCE_GUESS, code_unclear, reg(w, DWARF_RIP));
+        mark(w, PROVENANCE_GUESS, code_unclear, step_pc(w));
     }
     push(w, &f);
 }
@@ -322,7 +345,7 @@ static bool emit_described(struct v8_walk *w, uint64_t fp, bool doubtful)
     f.code = code.token;
     if (doubtful) {
         f.provenance = PROVENANCE_GUESS;
-        mark(w, PROVENANCE_GUESS, code_unclear, reg(w, DWARF_RIP));
+        mark(w, PROVENANCE_GUESS, code_unclear, step_pc(w));
     }
     say(w, TRACE_WAY, "a perf map or jitdump lists the function by its bytecode at #", first, 0);
     push(w, &f);
@@ -506,17 +529,16 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
 
 /* ---- leaving a frame ----------------------------------------------------------------------- */
 
-enum { KEPT = 1u << DWARF_RIP | 1u << DWARF_RSP | 1u << DWARF_RBP | 1u << DWARF_R13 };
-
 static enum walker_result leave(struct v8_walk *w, uint64_t pc, uint64_t sp, uint64_t fp)
 {
     if (w->failed)
         return WALKER_NO_MEMORY;
-    w->step->value[DWARF_RIP] = pc;
-    w->step->value[DWARF_RSP] = sp;
-    w->step->value[DWARF_RBP] = fp;
-    *w->step->known &= KEPT;
-    *w->step->known |= 1u << DWARF_RBP;
+    w->step->value[w->a->pc] = pc;
+    w->step->value[w->a->sp] = sp;
+    w->step->value[w->a->fp] = fp;
+    const uint64_t bits = REG_BIT(w->a->pc) | REG_BIT(w->a->sp) | REG_BIT(w->a->fp);
+    *w->step->known &= bits | REG_BIT(w->m->root);
+    *w->step->known |= REG_BIT(w->a->fp);
     return WALKER_STEPPED;
 }
 
@@ -542,7 +564,7 @@ static enum walker_result leave_frame(struct v8_walk *w, uint64_t fp)
     struct {
         uint64_t caller, pc;
     } at;
-    say(w, TRACE_WAY, "the frame is at rbp = #: the caller's rbp is there, its pc at #", fp,
+    say(w, TRACE_WAY, "the frame is at #: the caller's frame pointer is there, its pc at #", fp,
         fp + 8);
     if (!memory_read_near(&w->step->input->memory, fp, &at, sizeof(at))) {
         if (!stack_word(w, fp, &at.caller))
@@ -555,21 +577,20 @@ static enum walker_result leave_frame(struct v8_walk *w, uint64_t fp)
 
 static uint64_t state_cfa(const struct v8_walk *w, const struct v8_state *s)
 {
-    return s->kind == V8_STATE_FRAMED ? reg(w, DWARF_RBP) + 16
-                                      : reg(w, DWARF_RSP) + (uint64_t)(int64_t)s->offset;
+    return s->kind == V8_STATE_FRAMED ? step_fp(w) + 16 : step_sp(w) + (uint64_t)(int64_t)s->offset;
 }
 
 /* Leaves by the state that the machine code gives. */
 static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *s)
 {
-    uint64_t cfa = state_cfa(w, s), pc, fp = reg(w, DWARF_RBP);
+    uint64_t cfa = state_cfa(w, s), pc, fp = step_fp(w);
     if (s->kind == V8_STATE_FRAMED)
         return leave_frame(w, fp);
     say(w, TRACE_WAY,
-        "the machine code before the pc says that no frame stands: the CFA is #, from rsp #", cfa,
-        reg(w, DWARF_RSP));
-    w->left_bare = is_exact(w) && s->kind == V8_STATE_RSP;
-    if (s->return_register != V8_RETURN_ON_STACK && s->offset == 0)
+        "the machine code before the pc says that no frame stands: the CFA is #, sp is #", cfa,
+        step_sp(w));
+    w->left_bare = is_exact(w) && s->kind == V8_STATE_SP;
+    if (s->return_register != V8_RETURN_ON_STACK)
         pc = reg(w, s->return_register);
     else if (!stack_word(w, cfa - 8, &pc))
         return leave_unreadable(w, cfa - 8);
@@ -578,22 +599,26 @@ static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *
     return leave(w, pc, cfa, fp);
 }
 
-/* Leaves an entry frame, where C++ called JavaScript: the caller's registers were saved below the
+/* Leaves an entry frame, where C++ called JavaScript: the caller's registers were saved near the
  * frame. */
 static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
 {
-    static const uint8_t saved[] = {DWARF_R12, DWARF_R13, DWARF_R14, DWARF_R15, DWARF_RBX};
-    enum { FIRST = 24 };
-    uint64_t values[sizeof(saved)];
-    say(w, TRACE_WAY, "C++ entered JavaScript here: its registers are saved below rbp = #", fp, 0);
-    for (size_t i = 0; i < sizeof(saved); i++) {
-        if (!stack_word(w, fp - FIRST - 8 * i, &values[i]))
-            return leave_unreadable(w, fp - FIRST - 8 * i);
+    const __typeof__(w->m->entry) *e = &w->m->entry;
+    uint64_t values[V8_ENTRY_SAVED_MAX];
+    say(w, TRACE_WAY, "C++ entered JavaScript here: its registers are saved near the frame, #", fp,
+        0);
+    for (size_t i = 0; i < e->nr; i++) {
+        uint64_t at = fp + (uint64_t)(int64_t)e->saved[i].at;
+        if (!stack_word(w, at, &values[i]))
+            return leave_unreadable(w, at);
     }
     enum walker_result got = leave_frame(w, fp);
-    for (size_t i = 0; got == WALKER_STEPPED && i < sizeof(saved); i++) {
-        w->step->value[saved[i]] = values[i];
-        *w->step->known |= 1u << saved[i];
+    if (got != WALKER_STEPPED)
+        return got;
+    w->step->value[w->a->sp] = fp + (uint64_t)e->cfa;
+    for (size_t i = 0; i < e->nr; i++) {
+        w->step->value[e->saved[i].reg] = values[i];
+        *w->step->known |= REG_BIT(e->saved[i].reg);
     }
     return got;
 }
@@ -635,7 +660,7 @@ static bool emit_seen(struct v8_walk *w, const struct v8_frame_cache_key *key, u
             : NULL;
     for (size_t i = 0; frames && i < nr; i++) {
         struct frame f = frames[i];
-        f.pc = reg(w, DWARF_RIP);
+        f.pc = step_pc(w);
         f.cfa = i ? 0 : cfa;
         f.code = i ? NULL : w->step->code.token;
         f.flags = (uint8_t)((f.flags & FRAME_INLINED) | (i ? 0 : w->step->flags));
@@ -665,8 +690,8 @@ static void note_seen(struct v8_walk *w, const struct v8_frame_cache_key *key)
 
 /* ---- JavaScript frames --------------------------------------------------------------------- */
 
-/* Returns the type of this frame from the word at rbp - 8; 0: a function's frame; -1: the word is
- * neither. */
+/* Returns the type of this frame from the word below its frame pointer; 0: a function's frame; -1:
+ * the word is neither. */
 static int32_t frame_type(struct v8_walk *w, uint64_t fp)
 {
     uint64_t word;
@@ -802,8 +827,8 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
 /* Reads the function that is being entered, and has no frame yet. */
 static bool read_entered(struct v8_walk *w, struct v8_sfi *ret)
 {
-    return knows(w, DWARF_RDI) &&
-           v8_sfi_read(&w->r, v8_function_sfi(&w->r, reg(w, DWARF_RDI)), ret) && ret->bytecode;
+    return knows(w, w->m->function) &&
+           v8_sfi_read(&w->r, v8_function_sfi(&w->r, reg(w, w->m->function)), ret) && ret->bytecode;
 }
 
 /* Returns the offset of the executing bytecode: in the innermost frame from its register, else from
@@ -814,10 +839,10 @@ static int32_t bytecode_offset(struct v8_walk *w, uint64_t fp, uint64_t bytecode
     uint64_t length, slot;
     if (!v8_slot(&w->r, bytecode, l->array_length, &length) || !v8_is_smi(length))
         return -1;
-    uint64_t first = (uint64_t)l->bytecode_data - 1, at = reg(w, DWARF_R9) - first;
-    if (is_exact(w) && knows(w, DWARF_R9) && reg(w, (unsigned)l->array_register) == bytecode &&
+    uint64_t first = (uint64_t)l->bytecode_data - 1, at = reg(w, w->m->offset) - first;
+    if (is_exact(w) && knows(w, w->m->offset) && reg(w, array_register(w)) == bytecode &&
         at < (uint64_t)v8_smi(length)) {
-        say(w, TRACE_WAY, "the line is that of bytecode offset #, from register r9", at, 0);
+        say(w, TRACE_WAY, "the line is that of bytecode offset #, from its register", at, 0);
         return (int32_t)at;
     }
     if (!stack_word(w, fp + (uint64_t)(int64_t)l->fp_bytecode_offset, &slot) || !v8_is_smi(slot))
@@ -832,11 +857,11 @@ static struct v8_frame_cache_key interpreted_key(struct v8_walk *w, uint64_t fp)
 {
     const struct v8_layout *l = w->layout;
     const int32_t slots[] = {l->fp_bytecode_offset, l->fp_feedback};
-    uint64_t offset = is_exact(w) && knows(w, DWARF_R9) ? reg(w, DWARF_R9) : 0, word;
+    uint64_t offset = is_exact(w) && knows(w, w->m->offset) ? reg(w, w->m->offset) : 0, word;
     if (!w->process->seen)
         return (struct v8_frame_cache_key){0};
-    if (offset) /* r9 is the bytecode offset only if this register holds the BytecodeArray */
-        offset = hash_combine(offset, reg(w, (unsigned)l->array_register));
+    if (offset) /* it is one only if the other register holds the BytecodeArray */
+        offset = hash_combine(offset, reg(w, array_register(w)));
     for (size_t i = 0; i < sizeof(slots) / sizeof(*slots); i++) {
         if (slots[i] != V8_UNKNOWN && stack_word(w, fp + (uint64_t)(int64_t)slots[i], &word))
             offset = hash_combine(offset, word);
@@ -869,9 +894,11 @@ static void emit_baseline(struct v8_walk *w, const struct v8_code *c, uint64_t f
 {
     struct v8_sfi sfi;
     int32_t offset = -1;
-    if (fp ? !read_function(w, fp, &sfi, &e->doubtful) : !read_entered(w, &sfi)) {
-        if (!fp || !v8_baseline_offset(&w->r, c, frame_bytecode(w, fp),
-                                       reg(w, DWARF_RIP) + is_exact(w), &offset))
+    bool made =
+        fp && frame_type(w, fp) == 0; /* else the builtin that completes it has not done so */
+    if (made ? !read_function(w, fp, &sfi, &e->doubtful) : !read_entered(w, &sfi)) {
+        if (!fp ||
+            !v8_baseline_offset(&w->r, c, frame_bytecode(w, fp), step_pc(w) + is_exact(w), &offset))
             offset = -1;
         if (fp)
             emit_unmade(w, fp, TIER_BASELINE, offset, e->doubtful);
@@ -879,8 +906,7 @@ static void emit_baseline(struct v8_walk *w, const struct v8_code *c, uint64_t f
             emit_unknown(w, e->cfa, TIER_BASELINE, e->doubtful);
         return;
     }
-    if (!fp ||
-        !v8_baseline_offset(&w->r, c, sfi.bytecode, reg(w, DWARF_RIP) + is_exact(w), &offset))
+    if (!fp || !v8_baseline_offset(&w->r, c, sfi.bytecode, step_pc(w) + is_exact(w), &offset))
         offset = -1;
     emit_function(w, e, &sfi, source_offset(w, sfi.bytecode, offset), false);
 }
@@ -948,7 +974,7 @@ static unsigned place_turbofan(struct v8_walk *w, const struct v8_code *c, uint6
  * used any more, the call returns to a trampoline, which the tables of positions do not have. */
 static uint64_t call_of(struct v8_walk *w, const struct v8_code *c)
 {
-    uint64_t pc = reg(w, DWARF_RIP), call = v8_code_call(&w->r, c, pc);
+    uint64_t pc = step_pc(w), call = v8_code_call(&w->r, c, pc);
     if (!call && c->kind == V8_CODE_TURBOFAN && w->r.provenance < PROVENANCE_STALE) {
         mark(w, PROVENANCE_STALE, "the code's tables do not have the call that returns to #", pc);
         w->r.provenance = PROVENANCE_STALE;
@@ -961,7 +987,7 @@ static void emit_optimized(struct v8_walk *w, const struct v8_code *c, struct em
 {
     struct v8_inlined functions[V8_INLINED_MAX];
     struct v8_sfi sfi;
-    uint64_t raw, pc = reg(w, DWARF_RIP);
+    uint64_t raw, pc = step_pc(w);
     unsigned nr = 0;
     if (w->r.provenance == PROVENANCE_EXACT)
         assume_alive(w, true); /* existing code keeps alive what it refers to */
@@ -990,7 +1016,7 @@ static void tell_optimized(struct v8_walk *w, const struct v8_code *c)
 {
     const struct v8_namer *namer = &w->process->namer;
     if (namer->optimized && !w->again)
-        namer->optimized(namer->context, &w->r, c, w->deopted ? reg(w, DWARF_RIP) : 0, w->lazy);
+        namer->optimized(namer->context, &w->r, c, w->deopted ? step_pc(w) : 0, w->lazy);
 }
 
 static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, uint64_t cfa,
@@ -1035,27 +1061,6 @@ static void emit_code(struct v8_walk *w, const struct v8_code *c, uint64_t fp, u
 
 /* ---- the state of generated code ----------------------------------------------------------- */
 
-/* The state of baseline code. The first builtin that it calls, behind the load of its BytecodeArray
- * into r12, makes its frame. */
-static struct v8_state baseline_state(const uint8_t *code, size_t size, size_t at)
-{
-    enum { HEAD = 64, LOAD = 10 };
-    struct v8_state s = {8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
-    for (size_t i = 0; i < HEAD && i + LOAD + 7 <= size; i++) {
-        if (code[i] != 0x49 || code[i + 1] != 0xbc)
-            continue;
-        const uint8_t *call = code + i + LOAD;
-        size_t length = call[0] == 0xe8 ? 5 : call[0] == 0x41 && call[1] == 0xff ? 7 : 0;
-        if (length && at >= i + LOAD + length)
-            s.kind = V8_STATE_FRAMED;
-        s.doubtful = !length;
-        return s;
-    }
-    s.kind = V8_STATE_FRAMED;
-    s.doubtful = true;
-    return s;
-}
-
 /* Do a few bytes of the code show that its frame stands? A recorder reads all of the code instead,
  * for later walks. */
 static bool stands(struct v8_walk *w, uint64_t start, uint64_t size, size_t at)
@@ -1065,7 +1070,7 @@ static bool stands(struct v8_walk *w, uint64_t start, uint64_t size, size_t at)
     size_t nr_before = at < sizeof(before) ? at : sizeof(before);
     return !w->process->reads_all_ways && at < size && v8_read(&w->r, start, head, nr_head) &&
            v8_read(&w->r, start + at - nr_before, before, nr_before) &&
-           v8_code_has_frame(head, nr_head, at, before, nr_before);
+           w->m->has_frame(head, nr_head, at, before, nr_before);
 }
 
 /* Returns the state at the pc of the innermost frame, in code whose place is known. */
@@ -1073,7 +1078,8 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
 {
     struct v8_state s = {0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
     size_t size = bytes < CODE_BYTES_MAX ? bytes : CODE_BYTES_MAX;
-    size_t at = reg(w, DWARF_RIP) - start;
+    size_t at = step_pc(w) - start;
+    baseline = baseline && w->m->baseline;
     if (!baseline && stands(w, start, bytes, at))
         return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
     if (!w->process->reads_all_ways && size > ENTRY_BYTES && (baseline || at < ENTRY_BYTES / 2))
@@ -1081,10 +1087,10 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
     uint8_t *code = malloc(size);
     if (code && v8_read(&w->r, start, code, size)) {
         const struct v8_frame_cache *seen = w->process->seen;
-        struct v8_state got = baseline ? baseline_state(code, size, at)
-                              : seen
-                                  ? v8_code_states_get(v8_frame_cache_states(seen), code, size, at)
-                                  : v8_code_state(code, size, at);
+        struct v8_state got =
+            baseline ? w->m->baseline(code, size, at)
+            : seen   ? v8_code_states_get(v8_frame_cache_states(seen), w->m, code, size, at)
+                     : v8_code_state(w->m, code, size, at);
         if (got.kind != V8_STATE_UNKNOWN)
             s = got;
     }
@@ -1155,7 +1161,7 @@ static void emit_wasm(struct v8_walk *w, const struct v8_wasm *c, uint64_t cfa, 
         emit_native(w, cfa, doubtful);
         return;
     }
-    unsigned nr = v8_wasm_places(&w->r, c, reg(w, DWARF_RIP) - calls, calls, places);
+    unsigned nr = v8_wasm_places(&w->r, c, step_pc(w) - calls, calls, places);
     for (unsigned i = 0; i < nr; i++) {
         struct v8_wasm one = *c;
         one.index = places[i].index;
@@ -1172,8 +1178,9 @@ static bool find_wasm(struct v8_walk *w, uint64_t fp, int32_t type, struct v8_wa
 {
     enum { FRAME_INSTANCE = -16 };
     const struct v8_reader before = w->r;
-    uint64_t pc = reg(w, DWARF_RIP) - !is_exact(w), instance;
-    if (is_exact(w) && knows(w, DWARF_RSI) && v8_wasm_find(&w->r, reg(w, DWARF_RSI), pc, ret))
+    uint64_t pc = step_pc(w) - !is_exact(w), instance;
+    if (is_exact(w) && knows(w, w->m->instance) &&
+        v8_wasm_find(&w->r, reg(w, w->m->instance), pc, ret))
         return true;
     undo(w, &before);
     if (type == w->layout->frame_wasm && stack_word(w, fp + (uint64_t)FRAME_INSTANCE, &instance) &&
@@ -1183,39 +1190,29 @@ static bool find_wasm(struct v8_walk *w, uint64_t fp, int32_t type, struct v8_wa
     return false;
 }
 
-/* Returns the type of the frame that code makes for itself, from its first bytes: "push rbp; mov
- * rbp, rsp; push marker", or a call of the builtin that makes frames for Liftoff's functions. -1:
- * the code begins otherwise. */
-static int32_t made_type(const struct v8_layout *l, const uint8_t *code)
-{
-    static const uint8_t prologue[] = {0x55, 0x48, 0x89, 0xe5, 0x6a};
-    if (!memcmp(code, prologue, sizeof(prologue)))
-        return code[5] & 0x81 ? -1 : code[5] >> 1;
-    return v8_code_is_liftoff(code) ? l->frame_wasm : -1;
-}
-
 /* The state of code in a module that is no function: jump tables, or glue that makes a frame. */
 static struct v8_state wasm_glue_state(struct v8_walk *w, const struct v8_wasm *c)
 {
     uint8_t head[V8_BYTES_LIFTOFF];
     if (c->size >= sizeof(head) && v8_read(&w->r, c->start, head, sizeof(head)) &&
-        made_type(w->layout, head) >= 0)
+        w->m->made_type(w->layout, head) >= 0)
         return bytes_state(w, c->start, c->size, false);
-    return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+    return v8_frameless(w->m);
 }
 
 /* Does this code call the builtin that makes its frame? Liftoff's code calls it first. */
 static bool calls_for_frame(struct v8_walk *w, const struct v8_wasm *c)
 {
     uint8_t head[V8_BYTES_LIFTOFF];
-    return c->size >= sizeof(head) && v8_read(&w->r, c->start, head, sizeof(head)) &&
-           v8_code_liftoff_begun(head) == reg(w, DWARF_RIP) - c->start;
+    return w->m->liftoff_begun && c->size >= sizeof(head) &&
+           v8_read(&w->r, c->start, head, sizeof(head)) &&
+           w->m->liftoff_begun(head) == step_pc(w) - c->start;
 }
 
 static struct v8_state wasm_state(struct v8_walk *w, const struct v8_wasm *c)
 {
     if (!is_exact(w) && w->bare && calls_for_frame(w, c)) /* the builtin has not made it yet */
-        return (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+        return v8_frameless(w->m);
     if (!is_exact(w))
         return (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, false};
     return c->index < 0 ? wasm_glue_state(w, c) : bytes_state(w, c->start, c->size, false);
@@ -1224,13 +1221,13 @@ static struct v8_state wasm_state(struct v8_walk *w, const struct v8_wasm *c)
 /* Finds the state at the pc, if the instructions from `start` on lead there. */
 static bool led_state(struct v8_walk *w, uint64_t start, struct v8_state *ret)
 {
-    size_t at = reg(w, DWARF_RIP) - start;
+    size_t at = step_pc(w) - start;
     uint8_t *code = malloc(at + 1);
     bool is = code && v8_read(&w->r, start, code, at + 1);
     if (is)
-        *ret = w->process->seen
-                   ? v8_code_states_get(v8_frame_cache_states(w->process->seen), code, at + 1, at)
-                   : v8_code_state(code, at + 1, at);
+        *ret = w->process->seen ? v8_code_states_get(v8_frame_cache_states(w->process->seen), w->m,
+                                                     code, at + 1, at)
+                                : v8_code_state(w->m, code, at + 1, at);
     free(code);
     return is && ret->kind != V8_STATE_UNKNOWN;
 }
@@ -1241,13 +1238,13 @@ static bool led_state(struct v8_walk *w, uint64_t start, struct v8_state *ret)
 static bool find_glue(struct v8_walk *w, int32_t *type, struct v8_state *ret)
 {
     enum { SEARCH_MAX = 4096, CODE_ALIGNMENT = 64 };
-    uint64_t pc = reg(w, DWARF_RIP), start = pc & ~(uint64_t)(CODE_ALIGNMENT - 1);
+    uint64_t pc = step_pc(w), start = pc & ~(uint64_t)(CODE_ALIGNMENT - 1);
     uint64_t low = w->step->code.start;
     uint8_t head[V8_BYTES_LIFTOFF];
     for (; pc - start < SEARCH_MAX && start >= low && start < pc + 1; start -= CODE_ALIGNMENT) {
         if (!v8_read(&w->r, start, head, sizeof(head)))
             return false;
-        *type = made_type(w->layout, head);
+        *type = w->m->made_type(w->layout, head);
         if (*type >= 0)
             return led_state(w, start, ret) && !ret->doubtful;
     }
@@ -1286,30 +1283,40 @@ static enum walker_result step_wasm(struct v8_walk *w, const struct v8_wasm *c, 
  * it. */
 static enum walker_result step_prologue(struct v8_walk *w, const struct v8_state *s)
 {
-    uint64_t pc;
-    if (!is_exact(w) || s->kind != V8_STATE_RSP || s->offset != 8 ||
-        s->return_register != V8_RETURN_ON_STACK) {
-        emit_native(w, reg(w, DWARF_RBP) + 16, true);
-        return leave_frame(w, reg(w, DWARF_RBP));
+    const struct v8_state begun = v8_frameless(w->m);
+    if (!is_exact(w) || s->kind != V8_STATE_SP || s->offset != begun.offset ||
+        s->return_register != begun.return_register) {
+        emit_native(w, step_fp(w) + 16, true);
+        return leave_frame(w, step_fp(w));
     }
-    emit_native(w, reg(w, DWARF_RSP) + 8, s->doubtful);
-    if (!stack_word(w, reg(w, DWARF_RSP), &pc))
-        return WALKER_NO;
-    w->frameless = true;
+    emit_native(w, state_cfa(w, s), s->doubtful);
+    w->frameless = w->m->builtin_makes_frame;
     uint64_t function =
-        *w->step->known & 1u << DWARF_RDI; /* used until the frame is made (read_entered) */
-    enum walker_result got = leave(w, pc, reg(w, DWARF_RSP) + 8, reg(w, DWARF_RBP));
-    *w->step->known |= function;
+        *w->step->known & REG_BIT(w->m->function); /* used until the frame is made (read_entered) */
+    enum walker_result got = leave_state(w, s);
+    w->left_bare = false;
+    if (got == WALKER_STEPPED)
+        *w->step->known |= function;
     return got;
+}
+
+/* Where the return address may be in a register, a frame must not be assumed: native rules follow
+ * the instructions from other places, too. Not where the frame tells the function that runs. */
+static bool follows_natively(const struct v8_walk *w, const struct v8_builtin *b)
+{
+    return w->m->return_register != V8_RETURN_ON_STACK && b->class != V8_BUILTIN_PROLOGUE &&
+           b->class != V8_BUILTIN_HANDLER && b->class != V8_BUILTIN_INTERPRETER;
 }
 
 /* A step from an innermost frame that is in a builtin. */
 static enum walker_result step_leaf_builtin(struct v8_walk *w, struct v8_builtin *b, uint64_t vaddr)
 {
     struct v8_state s = v8_builtin_state(w->layout, b, vaddr);
-    uint64_t fp = reg(w, DWARF_RBP);
+    uint64_t fp = step_fp(w);
     bool doubtful = s.doubtful || s.kind == V8_STATE_UNKNOWN;
     say(w, TRACE_WAY, "a builtin of V8, which begins at # of the file, # bytes", b->start, b->size);
+    if (s.kind == V8_STATE_UNKNOWN && follows_natively(w, b))
+        return WALKER_NO;
     if (s.kind == V8_STATE_UNKNOWN)
         s = (struct v8_state){0, V8_STATE_FRAMED, V8_RETURN_ON_STACK, true};
     if (b->class == V8_BUILTIN_PROLOGUE)
@@ -1361,20 +1368,20 @@ static bool is_lazy(const struct v8_builtin *b)
 
 /* Tell the namer which exit has called the deoptimizer, from which C++ was called. The builtin has
  * saved all registers, of which those for floating point have 8 bytes each, or 16 since V8 12: the
- * return address is behind them. The word at rsp is rsp before it was aligned for the call. */
+ * return address is behind them. The word at sp is sp before it was aligned for the call. */
 static void tell_exit(struct v8_walk *w, const struct v8_builtin *b)
 {
-    enum { REGISTERS = 16, ALIGNED_MAX = 32 };
-    static const uint64_t areas[] = {REGISTERS * (8 + 8), REGISTERS * (8 + 16)};
+    enum { ALIGNED_MAX = 32 };
+    const uint16_t *areas = w->m->deopt_saved;
     const struct v8_namer *namer = &w->process->namer;
     const struct v8_reader before = w->r;
     struct v8_code c;
     struct v8_exit e;
     uint64_t sp, pc;
-    if (!namer->optimized || w->again || !stack_word(w, reg(w, DWARF_RSP), &sp) ||
-        sp - reg(w, DWARF_RSP) > ALIGNED_MAX)
+    if (!namer->optimized || w->again || !stack_word(w, step_sp(w), &sp) ||
+        sp - step_sp(w) > ALIGNED_MAX)
         return;
-    for (size_t i = 0; i < sizeof(areas) / sizeof(*areas); i++) {
+    for (size_t i = 0; i < 2 && areas[i]; i++) {
         if (stack_word(w, sp + areas[i], &pc) && pc && v8_code_find(&w->r, pc - 1, 0, &c) &&
             is_optimized(&c) && v8_exit_find(&w->r, &c, pc, &e)) {
             namer->optimized(namer->context, &w->r, &c, pc, is_lazy(b));
@@ -1396,7 +1403,7 @@ static enum walker_result step_deoptimizer(struct v8_walk *w, const struct v8_bu
     struct v8_sfi sfi;
     uint64_t function;
     emit_native(w, 0, false);
-    if (reg(w, DWARF_RSP) + REGISTERS > fp) {
+    if (step_sp(w) + REGISTERS > fp) {
         mark(w, PROVENANCE_GUESS,
              "the deoptimizer has taken down the frame of the code that called it", 0);
         *w->step->provenance = PROVENANCE_GUESS;
@@ -1418,8 +1425,8 @@ static enum walker_result step_deoptimizer(struct v8_walk *w, const struct v8_bu
 static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
 {
     struct v8_builtin *b = builtin_at(w, vaddr);
-    uint64_t fp = reg(w, DWARF_RBP);
-    if (!knows(w, DWARF_RBP))
+    uint64_t fp = step_fp(w);
+    if (!knows(w, w->a->fp))
         return WALKER_NO;
     w->left_exit = b && b->class == V8_BUILTIN_EXIT;
     w->left_deopt = b && b->class == V8_BUILTIN_DEOPT && is_exact(w);
@@ -1430,8 +1437,7 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
     if (b && b->class == V8_BUILTIN_INTERPRETER)
         return step_interpreted(w, fp, false);
     int32_t type = frame_type(w, fp);
-    if (b && b->class == V8_BUILTIN_DEOPT && (type == 0 || reg(w, DWARF_RSP) > fp) &&
-        !is_behind(w, fp))
+    if (b && b->class == V8_BUILTIN_DEOPT && (type == 0 || step_sp(w) > fp) && !is_behind(w, fp))
         return step_deoptimizer(w, b, fp);
     if (b)
         say(w, TRACE_WAY, "a builtin of V8, which begins at # of the file, # bytes", b->start,
@@ -1453,35 +1459,23 @@ static bool is_regexp(const struct v8_walk *w, int32_t type)
     return type > 0 && type == w->layout->frame_regexp;
 }
 
-/* The same of versions whose frames have no type for it. The code begins with a jump to the place
- * where it makes its frame, by two instructions; it takes the frame down right before it returns.
- */
+/* The same of versions whose frames have no type for it. */
 static bool stands_in_regexp(struct v8_walk *w, const struct v8_code *c)
 {
-    static const uint8_t makes[] = {0x55, 0x48, 0x89, 0xe5}; /* push rbp; mov rbp, rsp */
-    enum { JUMP = 0xe9, JUMP_SIZE = 5, RETURN = 0xc3, RETURN_AND_POP = 0xc2 };
-    uint8_t jump[JUMP_SIZE], at_entry[sizeof(makes)], at;
-    const uint64_t pc = reg(w, DWARF_RIP);
-    if (c->kind != V8_CODE_REGEXP || !v8_read(&w->r, c->start, jump, sizeof(jump)) ||
-        jump[0] != JUMP || !v8_read(&w->r, pc, &at, 1))
-        return false;
-    uint64_t entry = c->start + JUMP_SIZE + (uint64_t)(int64_t)(int32_t)load_u32(jump + 1, false);
-    return entry - c->start < c->size && v8_read(&w->r, entry, at_entry, sizeof(at_entry)) &&
-           memcmp(at_entry, makes, sizeof(makes)) == 0 && pc - c->start >= JUMP_SIZE &&
-           pc - entry >= sizeof(makes) && at != RETURN && at != RETURN_AND_POP;
+    return c->kind == V8_CODE_REGEXP && w->m->stands_in_regexp &&
+           w->m->stands_in_regexp(&w->r, c, step_pc(w));
 }
 
 /* A step without the code's bytes: assumes that the code has a frame, and marks an innermost frame
  * as a guess. `type`: its frame_type(). */
 static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
 {
-    uint64_t fp = reg(w, DWARF_RBP);
+    uint64_t fp = step_fp(w);
     bool doubtful = is_exact(w) && !is_regexp(w, type);
     if (type < 0 && (is_exact(w) || !is_behind(w, fp - 8)))
         return WALKER_NO;
     say(w, TRACE_REFUSED,
-        "no code object with the pc was recorded: the code is assumed to have a frame at rbp = #",
-        fp, 0);
+        "no code object with the pc was recorded: the code is assumed to have a frame at #", fp, 0);
     if (type == w->layout->frame_wasm)
         emit_wasm_unknown(w, fp + 16, doubtful);
     else if (type == 0)
@@ -1510,8 +1504,9 @@ static bool has_frame(struct v8_walk *w, const struct v8_code *c, uint64_t fp)
  * entered? */
 static bool is_code_of(struct v8_walk *w, const struct v8_code *c, bool framed)
 {
-    uint64_t sfi = framed ? 0 : v8_function_sfi(&w->r, knows(w, DWARF_RDI) ? reg(w, DWARF_RDI) : 0);
-    return framed ? has_frame(w, c, reg(w, DWARF_RBP)) : sfi && sfi == v8_code_sfi(&w->r, c);
+    uint64_t sfi =
+        framed ? 0 : v8_function_sfi(&w->r, knows(w, w->m->function) ? reg(w, w->m->function) : 0);
+    return framed ? has_frame(w, c, step_fp(w)) : sfi && sfi == v8_code_sfi(&w->r, c);
 }
 
 /* The code was written, or other code stood there, shortly before or after. Does the frame, or the
@@ -1580,9 +1575,9 @@ struct generated {
 
 static void begin_generated(struct v8_walk *w, struct generated *g)
 {
-    g->pc = reg(w, DWARF_RIP) - !is_exact(w);
-    g->fp = reg(w, DWARF_RBP);
-    g->state = (struct v8_state){8, V8_STATE_RSP, V8_RETURN_ON_STACK, false};
+    g->pc = step_pc(w) - !is_exact(w);
+    g->fp = step_fp(w);
+    g->state = v8_frameless(w->m);
     g->frameless = w->frameless;
     w->frameless = false;
     if (w->deopted) { /* the code has no positions there */
@@ -1680,7 +1675,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     struct generated g;
     enum walker_result done;
     begin_generated(w, &g);
-    if (!w->step->code.executable || !knows(w, DWARF_RBP))
+    if (!w->step->code.executable || !knows(w, w->a->fp))
         return WALKER_NO;
     if (w->process->no_objects)
         return step_undescribed(w, frame_type(w, g.fp));
@@ -1701,6 +1696,7 @@ static bool wants(const void *context, const struct code *code)
 
 static void use_layout(struct v8_walk *w, const struct v8_layout *l)
 {
+    w->m = l ? l->machine : NULL;
     if (w->r.layout != l) /* the cached maps were read with the other layout's offsets */
         w->r = (struct v8_reader){.memory = w->r.memory,
                                   .layout = l,
@@ -1714,10 +1710,12 @@ static enum walker_result step_code(struct v8_walk *w)
 {
     const struct code *c = &w->step->code;
     use_layout(w, c->owner == CODE_ELF ? v8_of_module(c->cfi) : w->process->layout);
+    if (!w->layout || w->m->arch != w->step->input->registers.arch)
+        return WALKER_NO;
     if (c->owner != CODE_ELF)
         return step_generated(w);
-    uint64_t vaddr = reg(w, DWARF_RIP) - c->bias - !is_exact(w);
-    if (!w->layout || vaddr - w->layout->blob >= w->layout->blob_size)
+    uint64_t vaddr = step_pc(w) - c->bias - !is_exact(w);
+    if (vaddr - w->layout->blob >= w->layout->blob_size)
         return WALKER_NO;
     return step_builtin(w, vaddr);
 }
@@ -1734,9 +1732,9 @@ struct step_state {
 
 static struct step_state state_of(const struct v8_walk *w)
 {
-    return (struct step_state){.pc = reg(w, DWARF_RIP),
-                               .sp = reg(w, DWARF_RSP),
-                               .fp = reg(w, DWARF_RBP),
+    return (struct step_state){.pc = step_pc(w),
+                               .sp = step_sp(w),
+                               .fp = step_fp(w),
                                .known = *w->step->known,
                                .frames_left = *w->step->frames_left,
                                .nr_unmade = w->nr_unmade,
@@ -1748,9 +1746,9 @@ static struct step_state state_of(const struct v8_walk *w)
 
 static void set_state(struct v8_walk *w, const struct step_state *s)
 {
-    w->step->value[DWARF_RIP] = s->pc;
-    w->step->value[DWARF_RSP] = s->sp;
-    w->step->value[DWARF_RBP] = s->fp;
+    w->step->value[w->a->pc] = s->pc;
+    w->step->value[w->a->sp] = s->sp;
+    w->step->value[w->a->fp] = s->fp;
     *w->step->known = s->known;
     *w->step->frames_left = s->frames_left;
     w->nr_unmade = s->nr_unmade;
@@ -1882,6 +1880,7 @@ static enum walker_result step(const void *context, struct walker_state *state,
         w->moments = memory_has_moments(&s->input->memory);
     }
     w->step = s;
+    w->a = &s->input->registers.arch->reg;
     w->first = s->out->frames.nr;
     if (w->bare | w->left_bare) {
         w->bare = w->left_bare;
@@ -1925,8 +1924,7 @@ static bool is_stateless(const void *context, const struct walker_state *state)
 
 struct walker v8_walker(const struct v8_process *process)
 {
-    return (struct walker){.arch = &arch_x86_64,
-                           .wants = wants,
+    return (struct walker){.wants = wants,
                            .step = step,
                            .is_stateless = is_stateless,
                            .state_size = sizeof(struct v8_walk),
