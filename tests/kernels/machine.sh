@@ -24,7 +24,7 @@ aarch64)
     emulator=qemu-system-aarch64
     emulator_package=qemu-system-arm
     console=ttyAMA0
-    emulator_options=(-M virt,gic-version=3 -cpu max,pauth-impdef=on)
+    emulator_options=(-M virt,gic-version=3 -cpu max,pauth-impdef=on,sve=off)
     ;;
 *)
     machine=

@@ -221,9 +221,19 @@ def exit_handler(binary, start, offset, size):
     return start + first, start + last
 
 
+def helpers(binary, start, offset, size):
+    """Where the helpers begin that traces call, too: a trace keeps what it likes in x21. On x86-64 there
+    are none."""
+    with open(binary, 'rb') as f:
+        f.seek(offset)
+        code = f.read(size)
+    first = code.find(bytes.fromhex('0300014a7f000071')) # AArch64's lj_vm_modi: eor w3, w0, w1; cmp w3, #0
+    return start + (size if first < 0 else first)
+
+
 def interpreter_range(binary, maps):
-    """Addresses of the interpreter's code in the process, out of the binary's unwind information; and
-    of its part that handles a trace's exit."""
+    """Addresses of the interpreter's code in the process, out of the binary's unwind information; of its
+    part that handles a trace's exit; and where its helpers begin."""
     text = subprocess.run(['readelf', '--wide', '--debug-dump=frames', binary], capture_output=True,
                           text=True).stdout
     best, current = (0, 0), None
@@ -244,7 +254,8 @@ def interpreter_range(binary, maps):
         if len(m) >= 6 and m[5].rsplit('/', 1)[-1] == name and m[1][2] == 'x':
             base = int(m[0].split('-')[0], 16) - int(m[2], 16) + shift
             return (base + best[0], base + best[1]) + \
-                exit_handler(binary, base + best[0], best[0] + shift, best[1] - best[0])
+                exit_handler(binary, base + best[0], best[0] + shift, best[1] - best[0]) + \
+                (helpers(binary, base + best[0], best[0] + shift, best[1] - best[0]),)
     raise SystemExit('%s is not mapped' % binary)
 
 
@@ -344,6 +355,8 @@ def check_leaf(lua, top, sample, facts, interpreter, truth):
             return 'builtin'
     if interpreter[2] <= sample.ip < interpreter[3]:
         return 'exit handler'
+    if interpreter[4] <= sample.ip < interpreter[1] and f.trace:
+        return 'helper of a trace'
     if interpreter[0] <= sample.ip < interpreter[1]:
         told = facts.bytecode(sample.rbx)
         if not told:

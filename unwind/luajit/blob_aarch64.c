@@ -144,6 +144,19 @@ static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_r
     return false;
 }
 
+/* BC_RET moves BASE up while it stores results. x2 is then the frame's first header slot, where
+ * the first result goes. */
+static uint64_t base_at(const struct luajit_walk *w, uint64_t o)
+{
+    enum { FILL = 4 * INSN, HEADER = 16 };
+    const struct luajit_layout *l = w->vm.layout;
+    const bool moves = l->ret_moves != LUAJIT_UNKNOWN && o >= (uint64_t)l->ret_moves &&
+                       o <= (uint64_t)l->ret_moved;
+    const bool fills = l->ret_fills != LUAJIT_UNKNOWN && o - (uint64_t)l->ret_fills < FILL;
+    return walk_is_exact(w) && (moves || fills) ? walk_register(w, 2) + HEADER
+                                                : walk_register(w, BASE);
+}
+
 /* ---- calls from C and returns to it ---------------------------------------------------------- */
 
 /* Has a builtin that C called stored its first result, where its function was? Only the link, which
@@ -250,6 +263,7 @@ const struct luajit_machine luajit_aarch64 = {.arch = &arch_aarch64,
                                               .vm_is_g = true,
                                               .leave_block = leave_block,
                                               .place = place,
+                                              .base_at = base_at,
                                               .is_between = is_between,
                                               .step_ffi_call = step_ffi_call,
                                               .step_mcode = step_mcode_aarch64,

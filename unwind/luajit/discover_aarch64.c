@@ -260,6 +260,23 @@ static bool read_return(struct finder *f)
     return true;
 }
 
+/* BC_RET: sub x2, x19, #16; in a loop that stores results "add x19, x19, #8"; ...; b.lo FILL; ...;
+ * mov x19, x3. FILL: add x19, x19, #8; ...; b. Not required: some versions may do otherwise. */
+static void read_ret(struct finder *f)
+{
+    uint32_t found, moved, fill;
+    for (uint32_t from = 0; find(f, WORD(0xd1004262), from, f->size, &found); from = found + INSN) {
+        if (!find(f, WORD(0xaa0303f3), found, NEAR, &moved) ||
+            !find(f, WORD(0x91002273), found, moved - found, &fill))
+            continue;
+        TOLD(f, ret_moves, (int32_t)found + INSN, found);
+        TOLD(f, ret_moved, (int32_t)moved, moved);
+        if (find(f, WORD(0x91002273), moved, NEAR, &fill))
+            TOLD(f, ret_fills, (int32_t)fill, fill);
+        break;
+    }
+}
+
 /* ---- global state ---------------------------------------------------------------------------- */
 
 /* Each bytecode instruction ends with ldr w16, [x21], #4; add x9, x22, w16, uxtb #3; ldr x8, [x9,
@@ -436,6 +453,7 @@ static const struct luajit_code_step steps[] = {
 
 static void read_others(struct finder *f, const struct luajit_image *image)
 {
+    read_ret(f);
     read_globals(f);
     read_helpers(f);
     read_ffi_call(image, f->l);

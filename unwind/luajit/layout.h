@@ -47,6 +47,9 @@
     X(return_c_base, "vm_return: the frame below is in a register from here ...")               \
     X(return_c_stored, "... and in L->base from here")                                          \
     X(return_c_end, "end of that code (lj_vm_unwind_c)")                                        \
+    X(ret_moves, "BC_RET: from here on BASE moves up while results are stored (AArch64) ...")   \
+    X(ret_moved, "... up to here, where it becomes the caller's")                               \
+    X(ret_fills, "BC_RET: where it moves on to fill up results with nil")                       \
     X(leave, "lj_vm_leave_unw: the epilogue")                                                   \
     X(rethrow, "lj_vm_unwind_rethrow's epilogue; may be absent")                                \
     X(exit_handler, "lj_vm_exit_handler")                                                       \

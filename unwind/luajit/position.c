@@ -227,7 +227,7 @@ void positions_begin(struct luajit_walk *w, const struct luajit_state *L, uint64
         s->pc = vm_register(w, m->pc);
     s->has_base = walk_knows(w, m->base);
     if (s->has_base)
-        s->bases[s->nr_bases++] = vm_register(w, m->base);
+        s->bases[s->nr_bases++] = m->base_at ? m->base_at(w, o) : vm_register(w, m->base);
     bool old = walk_knows(w, m->old_base);
     bool old_first = s->has_base || o == (uint64_t)w->vm.layout->callback_leave_return;
     if (old && old_first)

@@ -212,6 +212,10 @@ struct luajit_machine {
     uint8_t vm;
     bool vm_is_g;
 
+    /* Returns the running frame's base, whose register may have another value at offset `o` of the
+     * blob. NULL: it never has. */
+    uint64_t (*base_at)(const struct luajit_walk *w, uint64_t o);
+
     /* As walk_leave_block(). */
     bool (*leave_block)(struct luajit_walk *w, uint64_t si);
     /* Places where the C frame is not as the unwind entry says, for a pc at offset `o` of the blob.
