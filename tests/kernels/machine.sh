@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What of an emulated machine depends on its processor: Debian's names, the compiler for what runs
-# in it, where its files and libraries lie, what of ljperf is built for it, and how it is emulated. To be sourced;
+# in it, where its files and libraries lie, where ljperf is built for it, and how it is emulated. To be sourced;
 # $machine chooses (uname -m).
 machine=${machine:-$(uname -m)}
-sysroot= build=build make=
+sysroot= build=build node_seconds=4 # of processor time for the program in JavaScript
+all_kernels=(5.10 5.15 6.1 6.12 newest)
 case $machine in
 x86_64)
     debian=amd64
@@ -19,7 +20,8 @@ aarch64)
     triplet=aarch64-linux-gnu
     sysroot=${LJPERF_AARCH64:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ljperf-aarch64}/root
     build=build-aarch64
-    make="CROSS=aarch64-linux-gnu- SYSROOT=$sysroot"
+    node_seconds=12
+    all_kernels=(6.1 6.12)
     compiler="aarch64-linux-gnu-gcc --sysroot=$sysroot"
     emulator=qemu-system-aarch64
     emulator_package=qemu-system-arm

@@ -11,7 +11,11 @@
 
 #include <cmocka.h>
 
-enum { REGISTERS = 20, MASK_X86_64 = 0xff0fff };
+#if defined(__aarch64__)
+enum { REGISTERS = 33 };
+#else
+enum { REGISTERS = 20 };
+#endif
 
 static struct off_cpu_form form;
 static const uint64_t ids[] = {77};
@@ -22,7 +26,7 @@ static void begin(uint32_t stack)
 {
     const struct perf_event_attr first = {
         .sample_type = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-        .sample_regs_user = MASK_X86_64,
+        .sample_regs_user = perfdata_user_registers(),
         .sample_stack_user = stack};
     off_cpu_form_set(&form, &first);
     assert_false(form.attr.sample_type & PERF_SAMPLE_RAW); /* perf would take it for its own */

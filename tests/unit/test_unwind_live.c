@@ -44,7 +44,7 @@ static __attribute__((noinline)) void capture(void)
     _Unwind_Backtrace(note_frame, NULL);
     getcontext(&uc);
     cap.registers = self_registers(&uc);
-    cap.stack = self_stack(cap.registers.value[DWARF_RSP], STACK_COPY, &cap.stack_size);
+    cap.stack = self_stack(registers_sp(&cap.registers), STACK_COPY, &cap.stack_size);
     assert_non_null(cap.stack);
 }
 
@@ -71,7 +71,7 @@ static void walk_capture(struct walked *w, size_t cut, bool whole_memory)
     struct unwind_input in = {
         .registers = cap.registers,
         .memory = {.stack = cap.stack,
-                   .stack_start = cap.registers.value[DWARF_RSP],
+                   .stack_start = registers_sp(&cap.registers),
                    .stack_size = cut < cap.stack_size ? cut : cap.stack_size,
                    .layers = &layer,
                    .nr_layers = whole_memory},
@@ -146,7 +146,7 @@ static void truncated(void **state)
         if (nr == whole)
             continue;
         assert_int_equal(w->stack.end, STACK_TRUNCATED);
-        assert_true(w->stack.end_address + 8 > cap.registers.value[DWARF_RSP] + cut);
+        assert_true(w->stack.end_address + 8 > registers_sp(&cap.registers) + cut);
     }
 }
 

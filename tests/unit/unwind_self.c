@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind_self.h"
+#include "unwind/arch_aarch64.h"
 #include "unwind/arch_x86_64.h"
 
 #include <link.h>
@@ -141,6 +142,17 @@ struct memory_layer self_memory(void)
     return (struct memory_layer){.read = self_read};
 }
 
+#if defined(__aarch64__)
+struct registers self_registers(const ucontext_t *uc)
+{
+    struct registers r = {.arch = &arch_aarch64, .known = arch_all_registers(&arch_aarch64.reg)};
+    for (unsigned i = 0; i < AARCH64_SP; i++)
+        r.value[i] = uc->uc_mcontext.regs[i];
+    r.value[AARCH64_SP] = uc->uc_mcontext.sp;
+    r.value[AARCH64_PC] = uc->uc_mcontext.pc;
+    return r;
+}
+#else
 /* greg: the DWARF registers in the order of asm/sigcontext.h. */
 struct registers self_registers(const ucontext_t *uc)
 {
@@ -151,6 +163,7 @@ struct registers self_registers(const ucontext_t *uc)
         r.value[i] = (uint64_t)uc->uc_mcontext.gregs[greg[i]];
     return r;
 }
+#endif
 
 uint8_t *self_stack(uint64_t sp, size_t max, size_t *size)
 {
