@@ -64,6 +64,7 @@ int copy_trace(int32_t n);
 int is_entered(uint32_t n, uint64_t cframe);
 int entered_of(uint64_t word, uint64_t cframe, uint32_t size);
 int find_collecting(uint64_t cframe, uint32_t size);
+int find_newest(uint64_t cframe, uint32_t size);
 int copy_vm(uint64_t L);
 int find_candidate(uint32_t i, uint64_t sp, uint64_t end);
 int find_candidates(uint64_t sp, uint64_t end);
@@ -960,6 +961,36 @@ __noinline int find_collecting(uint64_t cframe, uint32_t size)
     return 0;
 }
 
+/* Find the trace that runs among the newest ones, where the VM's state does not say its number (0,
+ * on AArch64). Older ones need no copy: the recorder has read them. jit_State.freetrace, the number
+ * from which on a free one is searched, is behind the array's address. Returns the number; 0: none
+ * of them runs. */
+__noinline int find_newest(uint64_t cframe, uint32_t size)
+{
+    enum { NEWEST = 8 };
+    struct scratch *s = scratch_get();
+    uint32_t free = 0;
+    if (!s)
+        return 0;
+    const struct vmstack_vm *vm = &s->vm;
+    const uint32_t ref = vm->flags & VMSTACK_GC64 ? 8 : 4;
+    const uint64_t array = read_u64(vm->g + vm->trace), ip = head_of(s)->user_ip;
+    find_return(s, cframe);
+    bpf_probe_read_user(&free, sizeof(free), (const void *)(vm->g + vm->trace + ref));
+    for (uint32_t i = 1; i <= NEWEST; i++) {
+        uint32_t n = free - i, code_size = 0;
+        if (!n || n >= size)
+            break;
+        uint64_t trace = read_ref(array + (uint64_t)n * ref, vm->flags);
+        uint64_t code = read_u64(trace + vm->trace_mcode);
+        bpf_probe_read_user(&code_size, sizeof(code_size),
+                            (const void *)(trace + vm->trace_szmcode));
+        if (ip - code < code_size || s->returned - code < code_size)
+            return (int)n;
+    }
+    return 0;
+}
+
 /* Copy s->vm, whose innermost state is `L`. */
 __noinline int copy_vm(uint64_t L)
 {
@@ -993,6 +1024,11 @@ __noinline int copy_vm(uint64_t L)
         }
         if (vm->stubs)
             copy(vm->g + vm->stubs, VMSTACK_STUBS, VMENTRY_JIT);
+        if (state == 0) {
+            uint32_t size = 0;
+            bpf_probe_read_user(&size, sizeof(size), (const void *)(vm->g + vm->sizetrace));
+            state = find_newest(read_u64(L + vm->L_cframe) & ~3ull, size);
+        }
         if (state > 0)
             copy_trace(state);
     }

@@ -188,7 +188,8 @@ static __always_inline int lua_is_of(const struct lua_scratch *l, uint32_t i)
 __noinline int lua_test(uint64_t word)
 {
     struct lua_scratch *l = lua_scratch_get();
-    if (!l || word & 7 || word < 1 << 16 || word >> ADDRESS_BITS || word - l->from < l->end - l->from)
+    if (!l || word & 7 || word < 1 << 16 || word >> ADDRESS_BITS ||
+        word - l->from < l->end - l->from)
         return 0;
     uint32_t slot = lua_hash(word) & (LUA_TESTED - 1);
     if (l->tested[slot].word == word && l->tested[slot].when >> 1 == l->run)

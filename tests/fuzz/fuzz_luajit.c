@@ -364,7 +364,8 @@ static void read_compiler(const struct context *c, const struct image *image, ui
     if (nr != luajit_compiler_state(of)->nr_facts)
         abort();
     for (size_t i = 0; i < nr; i++) {
-        if ((!f[i].proto && f[i].kind != LUAJIT_FACT_TRACE) || f[i].kind < LUAJIT_FACT_TRACE || f[i].kind > LUAJIT_FACT_ABORT ||
+        if ((!f[i].proto && f[i].kind != LUAJIT_FACT_TRACE) || f[i].kind < LUAJIT_FACT_TRACE ||
+            f[i].kind > LUAJIT_FACT_ABORT ||
             (f[i].kind == LUAJIT_FACT_TRACE && f[i].what >= LUAJIT_NR_ENDS))
             abort();
         if (f[i].other_proto)

@@ -168,7 +168,8 @@ static void use_metadata(struct v8_layout *l, const struct v8_image *image, cons
         *field_of(l, i) = value_at(image, s->address);
         l->metadata[i / 64] |= UINT64_C(1) << (i % 64);
     }
-    if (l->code_first != V8_UNKNOWN) { /* the metadata's name is then that of a part of the object */
+    if (l->code_first !=
+        V8_UNKNOWN) { /* the metadata's name is then that of a part of the object */
         if (v8_layout_field(l, V8_F_code_start).metadata)
             l->code_first = l->code_start; /* of Node 18, 128 on x86-64, 96 on AArch64 */
         l->code_start = V8_UNKNOWN;

@@ -1092,8 +1092,8 @@ static struct v8_state bytes_state(struct v8_walk *w, uint64_t start, uint64_t b
             : seen   ? v8_code_states_get(v8_frame_cache_states(seen), w->m, code, size, at)
                      : v8_code_state(w->m, code, size, at);
         /* (behind a call that has just returned, the link register is no caller's) */
-        bool called = got.return_register != V8_RETURN_ON_STACK &&
-                      reg(w, got.return_register) == step_pc(w);
+        bool called =
+            got.return_register != V8_RETURN_ON_STACK && reg(w, got.return_register) == step_pc(w);
         if (got.kind != V8_STATE_UNKNOWN && !(called && got.kind == V8_STATE_SP))
             s = got;
     }
