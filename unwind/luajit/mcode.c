@@ -719,16 +719,18 @@ static uint64_t find_cpcall(struct luajit_walk *w, uint64_t from, uint64_t end)
 {
     enum { INSN_MAX = 15 };
     const uint64_t cpcall = w->vm.blob + (uint64_t)w->vm.layout->cpcall;
+    const struct arch *arch = walk_machine(w)->arch;
     while (from < end && luajit_spend(&w->r)) {
         uint8_t code[INSN_MAX];
-        struct insn i;
         uint64_t target;
         enum provenance ignored = PROVENANCE_EXACT;
-        if (!memory_read(&w->step->input->memory, from, code, sizeof(code), &ignored) ||
-            !insn_decode(code, sizeof(code), &i))
+        unsigned size = memory_read(&w->step->input->memory, from, code, sizeof(code), &ignored)
+                            ? arch->insn_size(code, sizeof(code))
+                            : 0;
+        if (!size)
             return 0;
-        from += i.size;
-        if (x86_64_direct_call(code + i.size, i.size, from, &target) && target == cpcall)
+        from += size;
+        if (arch->direct_call(code + size, size, from, &target) && target == cpcall)
             return from;
     }
     return 0;
@@ -741,14 +743,15 @@ enum exit_phase { EXIT_UNKNOWN, EXIT_BEFORE_RESTORE, EXIT_RESTORED };
 
 static enum exit_phase exit_phase(struct luajit_walk *w)
 {
-    enum { CALL = X86_64_DIRECT_CALL, REACH = 256, CODE_MAX = 1024 };
+    enum { REACH = 256, CODE_MAX = 1024 };
     const struct walker_step *s = w->step;
+    const struct arch *arch = walk_machine(w)->arch;
     uint64_t ra = step_pc(w), start;
-    uint8_t code[CALL];
+    uint8_t code[ARCH_CALL_MAX];
     enum provenance ignored = PROVENANCE_EXACT;
-    if (walk_is_exact(w) || s->out->frames.nr == 0 || !walk_machine(w)->reads_code ||
-        !memory_read(&s->input->memory, ra - CALL, code, CALL, &ignored) ||
-        !x86_64_direct_call(code + CALL, CALL, ra, &start))
+    if (walk_is_exact(w) || s->out->frames.nr == 0 ||
+        !memory_read(&s->input->memory, ra - sizeof(code), code, sizeof(code), &ignored) ||
+        !arch->direct_call(code + sizeof(code), sizeof(code), ra, &start))
         return EXIT_UNKNOWN;
     const struct frame *callee = &s->out->frames.at[s->out->frames.nr - 1];
     if (callee->kind != FRAME_NATIVE || callee->pc - start >= CODE_MAX)
