@@ -107,13 +107,11 @@ static int write_cpuid(struct perfdata_writer *w, struct error *err)
 static int write_cpuid(struct perfdata_writer *w, struct error *err)
 {
     const uint64_t variant_and_revision = 0xf0000f;
+    char line[64], id[32];
     uint64_t midr;
-    char id[32];
-    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "re");
-    bool got = f && fscanf(f, "%" SCNx64, &midr) == 1;
-    if (f)
-        fclose(f);
-    if (!got)
+    if (!first_line("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", line,
+                    sizeof(line)) ||
+        sscanf(line, "%" SCNx64, &midr) != 1)
         return 0;
     snprintf(id, sizeof(id), "0x%016" PRIx64, midr & ~variant_and_revision);
     return put_string(w, HEADER_CPUID, id, err);
