@@ -1477,6 +1477,8 @@ static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
     bool doubtful = is_exact(w) && !is_regexp(w, type);
     if (type < 0 && (is_exact(w) || !is_behind(w, fp - 8)))
         return WALKER_NO;
+    if (doubtful && w->m->return_register != V8_RETURN_ON_STACK)
+        return WALKER_NO; /* native rules know more of where the return address is */
     say(w, TRACE_REFUSED,
         "no code object with the pc was recorded: the code is assumed to have a frame at #", fp, 0);
     if (type == w->layout->frame_wasm)
