@@ -64,7 +64,7 @@ int copy_trace(int32_t n);
 int is_entered(uint32_t n, uint64_t cframe);
 int entered_of(uint64_t word, uint64_t cframe, uint32_t size);
 int find_collecting(uint64_t cframe, uint32_t size);
-int find_newest(uint64_t cframe, uint32_t size);
+int find_newest(uint64_t cframe);
 int copy_vm(uint64_t L);
 int find_candidate(uint32_t i, uint64_t sp, uint64_t end);
 int find_candidates(uint64_t sp, uint64_t end);
@@ -77,6 +77,9 @@ int copy_native(uint64_t sp, uint64_t end, int look);
 enum {
     VMSTACK_WORDS = 64, /* words of the native stack that are examined at once */
     VMSTACK_GROUP = 32, /* slots of a Lua stack, likewise; divides VMSTACK_SCANNED */
+    /* Places of two registers in here.kept: the interpreter's PC, and the frame pointer. */
+    KEPT_PC = 0,
+    KEPT_FP = 1,
 };
 
 /* ---- maps ------------------------------------------------------------------------------------ */
@@ -905,22 +908,34 @@ __noinline int copy_trace(int32_t n)
     return 0;
 }
 
+/* Get trace `n`, and its machine code. Returns the address of its GCtrace; 0: there is none. */
+static __always_inline uint64_t trace_code(const struct vmstack_vm *vm, uint32_t n, uint64_t *code,
+                                           uint32_t *size)
+{
+    uint32_t ref = vm->flags & VMSTACK_GC64 ? 8 : 4;
+    uint64_t trace = read_ref(read_u64(vm->g + vm->trace) + (uint64_t)n * ref, vm->flags);
+    *code = 0;
+    *size = 0;
+    if (!trace)
+        return 0;
+    *code = read_u64(trace + vm->trace_mcode);
+    bpf_probe_read_user(size, sizeof(*size), (const void *)(trace + vm->trace_szmcode));
+    return trace;
+}
+
 /* Whether the code below a C frame returns into trace `n`. */
 __noinline int is_entered(uint32_t n, uint64_t cframe)
 {
     struct scratch *s = scratch_get();
-    uint64_t code = 0;
-    uint32_t size = 0;
+    uint64_t code;
+    uint32_t size;
     uint16_t adjust = 0;
     if (!s || s->tried++ >= VMSTACK_TRACES)
         return 0;
     const struct vmstack_vm *vm = &s->vm;
-    uint32_t ref = vm->flags & VMSTACK_GC64 ? 8 : 4;
-    uint64_t trace = read_ref(read_u64(vm->g + vm->trace) + (uint64_t)n * ref, vm->flags);
+    uint64_t trace = trace_code(vm, n, &code, &size);
     if (!trace)
         return 0;
-    code = read_u64(trace + vm->trace_mcode);
-    bpf_probe_read_user(&size, sizeof(size), (const void *)(trace + vm->trace_szmcode));
     bpf_probe_read_user(&adjust, sizeof(adjust), (const void *)(trace + vm->trace_spadjust));
     return returned_into(s, cframe, adjust) - code < size;
 }
@@ -965,27 +980,25 @@ __noinline int find_collecting(uint64_t cframe, uint32_t size)
  * on AArch64). Older ones need no copy: the recorder has read them. jit_State.freetrace, the number
  * from which on a free one is searched, is behind the array's address. Returns the number; 0: none
  * of them runs. */
-__noinline int find_newest(uint64_t cframe, uint32_t size)
+__noinline int find_newest(uint64_t cframe)
 {
     enum { NEWEST = 8 };
     struct scratch *s = scratch_get();
-    uint32_t free = 0;
+    uint32_t free = 0, nr = 0;
     if (!s)
         return 0;
     const struct vmstack_vm *vm = &s->vm;
     const uint32_t ref = vm->flags & VMSTACK_GC64 ? 8 : 4;
-    const uint64_t array = read_u64(vm->g + vm->trace), ip = head_of(s)->user_ip;
+    const uint64_t ip = head_of(s)->user_ip;
     find_return(s, cframe);
     bpf_probe_read_user(&free, sizeof(free), (const void *)(vm->g + vm->trace + ref));
+    bpf_probe_read_user(&nr, sizeof(nr), (const void *)(vm->g + vm->sizetrace));
     for (uint32_t i = 1; i <= NEWEST; i++) {
-        uint32_t n = free - i, code_size = 0;
-        if (!n || n >= size)
+        uint32_t n = free - i, size;
+        uint64_t code;
+        if (!n || n >= nr)
             break;
-        uint64_t trace = read_ref(array + (uint64_t)n * ref, vm->flags);
-        uint64_t code = read_u64(trace + vm->trace_mcode);
-        bpf_probe_read_user(&code_size, sizeof(code_size),
-                            (const void *)(trace + vm->trace_szmcode));
-        if (ip - code < code_size || s->returned - code < code_size)
+        if (trace_code(vm, n, &code, &size) && (ip - code < size || s->returned - code < size))
             return (int)n;
     }
     return 0;
@@ -1024,11 +1037,8 @@ __noinline int copy_vm(uint64_t L)
         }
         if (vm->stubs)
             copy(vm->g + vm->stubs, VMSTACK_STUBS, VMENTRY_JIT);
-        if (state == 0) {
-            uint32_t size = 0;
-            bpf_probe_read_user(&size, sizeof(size), (const void *)(vm->g + vm->sizetrace));
-            state = find_newest(read_u64(L + vm->L_cframe) & ~3ull, size);
-        }
+        if (state == 0)
+            state = find_newest(read_u64(L + vm->L_cframe) & ~3ull);
         if (state > 0)
             copy_trace(state);
     }

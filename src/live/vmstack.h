@@ -44,11 +44,6 @@ enum {
     VMSTACK_TRACES_MET = 1024,
     VMSTACK_TRACE_NEW_NS = 500 * 1000 * 1000,
     VMSTACK_MCODE = 8 << 10, /* bytes of a new trace's machine code that are copied */
-#if defined(__aarch64__) || defined(__TARGET_ARCH_arm64)
-    VMSTACK_KEPT = 9, /* the user's callee-saved registers except LuaJIT's BASE and GL */
-#else
-    VMSTACK_KEPT = 5, /* the user's callee-saved registers except LuaJIT's DISPATCH */
-#endif
     /* Bytes of the native stack that are searched for the trace that called the collector. */
     VMSTACK_COLLECTOR = 2 << 10,
     VMSTACK_TRACES = 64,       /* traces that are tried in this search */
@@ -74,6 +69,23 @@ enum {
     /* Time off the cpu: threads that are followed, and of these such whose wait has just ended. */
     OFF_CPU_THREADS = 1 << 15,
     OFF_CPU_DUES = 4096,
+};
+
+/* What depends on the machine. VMSTACK_KEPT: the user's callee-saved registers except LuaJIT's
+ * DISPATCH (AArch64: except BASE and GL). OFF_CPU_...: registers by perf's numbers
+ * (asm/perf_regs.h). */
+enum {
+#if defined(__aarch64__) || defined(__TARGET_ARCH_arm64)
+    VMSTACK_KEPT = 9,
+    OFF_CPU_SP = 31,
+    OFF_CPU_IP = 32,
+    OFF_CPU_REGISTERS = 33,
+#else
+    VMSTACK_KEPT = 5,
+    OFF_CPU_SP = 7,
+    OFF_CPU_IP = 8,
+    OFF_CPU_REGISTERS = 24,
+#endif
 };
 
 /* Bits of vmstack_vm.flags. */
@@ -227,18 +239,6 @@ struct off_cpu_due {
 };
 
 /* A thread that waits at the end. */
-enum {
-/* Registers by perf's numbers (asm/perf_regs.h). */
-#if defined(__aarch64__) || defined(__TARGET_ARCH_arm64)
-    OFF_CPU_SP = 31,
-    OFF_CPU_IP = 32,
-    OFF_CPU_REGISTERS = 33,
-#else
-    OFF_CPU_SP = 7,
-    OFF_CPU_IP = 8,
-    OFF_CPU_REGISTERS = 24,
-#endif
-};
 struct off_cpu_thread {
     uint32_t tid, pid;
     uint64_t out; /* CLOCK_MONOTONIC ns: since when it waits, or since the recording began */

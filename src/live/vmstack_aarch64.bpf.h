@@ -26,9 +26,6 @@ static __always_inline int is_user_mode(uint64_t pstate)
 #define IP pc
 #define SP sp
 
-/* Places of two registers in here.kept. */
-enum { KEPT_PC, KEPT_FP };
-
 /* X(member of struct here, register). LuaJIT's (lj_target_arm64.h, vm_arm64.dasc): PC x21, BASE
  * x19, and GL x22, which is g itself. */
 #define FOR_EACH_REGISTER(X)   \

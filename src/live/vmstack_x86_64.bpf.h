@@ -22,9 +22,6 @@ static __always_inline int is_user_mode(uint64_t cs)
 #define IP rip
 #define SP rsp
 
-/* Places of two registers in here.kept. */
-enum { KEPT_PC, KEPT_FP };
-
 /* X(member of struct here, register). LuaJIT's (vm_x64.dasc): PC rbx, BASE rdx, DISPATCH r14. */
 #define FOR_EACH_REGISTER(X)                                              \
     X(ip, IP)                                                             \
