@@ -247,9 +247,8 @@ static bool has_frame(const uint8_t *code, size_t size, size_t at, const uint8_t
     return true;
 }
 
-/* Code of a regular expression begins with a jump to the place
- * where it makes its frame, by two instructions; it takes the frame down right before it returns.
- */
+/* Code of a regular expression begins with a jump to the place where it makes its frame, by two
+ * instructions; it takes the frame down right before it returns. */
 static bool stands_in_regexp(struct v8_reader *r, const struct v8_code *c, uint64_t pc)
 {
     static const uint8_t makes[] = {0x55, 0x48, 0x89, 0xe5}; /* push rbp; mov rbp, rsp */

@@ -88,6 +88,12 @@ static bool knows(const struct v8_walk *w, unsigned i)
     return *w->step->known >> i & 1;
 }
 
+/* Has this machine a link register? It may still hold the return address, or not any more. */
+static bool has_link(const struct v8_walk *w)
+{
+    return w->m->return_register != V8_RETURN_ON_STACK;
+}
+
 /* The register that holds the interpreter's BytecodeArray. */
 static unsigned array_register(const struct v8_walk *w)
 {
@@ -1307,8 +1313,8 @@ static enum walker_result step_prologue(struct v8_walk *w, const struct v8_state
  * the instructions from other places, too. Not where the frame tells the function that runs. */
 static bool follows_natively(const struct v8_walk *w, const struct v8_builtin *b)
 {
-    return w->m->return_register != V8_RETURN_ON_STACK && b->class != V8_BUILTIN_PROLOGUE &&
-           b->class != V8_BUILTIN_HANDLER && b->class != V8_BUILTIN_INTERPRETER;
+    return has_link(w) && b->class != V8_BUILTIN_PROLOGUE && b->class != V8_BUILTIN_HANDLER &&
+           b->class != V8_BUILTIN_INTERPRETER;
 }
 
 /* A step from an innermost frame that is in a builtin. */
@@ -1477,7 +1483,7 @@ static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
     bool doubtful = is_exact(w) && !is_regexp(w, type);
     if (type < 0 && (is_exact(w) || !is_behind(w, fp - 8)))
         return WALKER_NO;
-    if (doubtful && w->m->return_register != V8_RETURN_ON_STACK)
+    if (doubtful && has_link(w))
         return WALKER_NO; /* native rules know more of where the return address is */
     say(w, TRACE_REFUSED,
         "no code object with the pc was recorded: the code is assumed to have a frame at #", fp, 0);
