@@ -122,9 +122,8 @@ static struct fixture *make(uint64_t base)
     return f;
 }
 
-/* Interrupts the thread at an offset of the blob. Returns the kind of the single frame that the
- * block gets. */
-static enum frame_kind step_at(struct fixture *f, uint64_t offset)
+/* The walker's step from an innermost frame with the fixture's registers. */
+static enum walker_result step_leaf(struct fixture *f)
 {
     const struct luajit_process process = {0};
     const struct walker walker = luajit_walker(&process);
@@ -133,11 +132,6 @@ static enum frame_kind step_at(struct fixture *f, uint64_t offset)
     unsigned left = 16;
     assert_non_null(state);
     f->out.frames.nr = 0;
-    f->input.registers.arch = &arch_x86_64;
-    f->registers =
-        (struct registers){.arch = &arch_x86_64, .known = 1u << DWARF_RIP | 1u << DWARF_RSP};
-    f->registers.value[DWARF_RIP] = BLOB + offset;
-    f->registers.value[DWARF_RSP] = C_STACK;
     struct walker_step step = {.input = &f->input,
                                .value = f->registers.value,
                                .known = &f->registers.known,
@@ -145,11 +139,24 @@ static enum frame_kind step_at(struct fixture *f, uint64_t offset)
                                .provenance = &provenance,
                                .frames_left = &left,
                                .out = &f->out};
-    assert_true(look_up(f, BLOB + offset, 0, &step.code));
-    assert_int_equal(walker.step(walker.context, state, &step), WALKER_STEPPED);
+    assert_true(look_up(f, registers_pc(&f->registers), 0, &step.code));
+    enum walker_result got = walker.step(walker.context, state, &step);
+    free(state);
+    return got;
+}
+
+/* Interrupts the thread at an offset of the blob. Returns the kind of the single frame that the
+ * block gets. */
+static enum frame_kind step_at(struct fixture *f, uint64_t offset)
+{
+    f->input.registers.arch = &arch_x86_64;
+    f->registers =
+        (struct registers){.arch = &arch_x86_64, .known = 1u << DWARF_RIP | 1u << DWARF_RSP};
+    f->registers.value[DWARF_RIP] = BLOB + offset;
+    f->registers.value[DWARF_RSP] = C_STACK;
+    assert_int_equal(step_leaf(f), WALKER_STEPPED);
     assert_int_equal(f->registers.value[DWARF_RIP], CALLER);
     assert_int_equal(f->out.frames.nr, 1);
-    free(state);
     return f->out.frames.at[0].kind;
 }
 
@@ -200,13 +207,6 @@ static struct fixture *make_a64(void)
 /* Interrupts the thread there. The registers are the caller's, but for those that are said. */
 static enum walker_result step_a64(struct fixture *f, uint64_t pc, uint64_t lr, uint64_t fp)
 {
-    const struct luajit_process process = {0};
-    const struct walker walker = luajit_walker(&process);
-    struct walker_state *state = calloc(1, walker.state_size);
-    enum provenance provenance = PROVENANCE_EXACT;
-    unsigned left = 16;
-    assert_non_null(state);
-    f->out.frames.nr = 0;
     f->registers =
         (struct registers){.arch = &arch_aarch64, .known = arch_all_registers(&arch_aarch64.reg)};
     f->registers.value[AARCH64_PC] = pc;
@@ -215,17 +215,7 @@ static enum walker_result step_a64(struct fixture *f, uint64_t pc, uint64_t lr, 
     f->registers.value[AARCH64_FP] = fp;
     f->registers.value[X19] = 0x1919;
     f->registers.value[X20] = 0x2020;
-    struct walker_step step = {.input = &f->input,
-                               .value = f->registers.value,
-                               .known = &f->registers.known,
-                               .flags = FRAME_LEAF,
-                               .provenance = &provenance,
-                               .frames_left = &left,
-                               .out = &f->out};
-    assert_true(look_up(f, pc, 0, &step.code));
-    enum walker_result got = walker.step(walker.context, state, &step);
-    free(state);
-    return got;
+    return step_leaf(f);
 }
 
 static void expect_caller(const struct fixture *f, uint64_t sp, uint64_t fp)
