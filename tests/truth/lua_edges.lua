@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: GPL-2.0-only
 -- A known tree of calls with coroutines in coroutines, metamethods, pcall, errors, callbacks of builtins,
--- iterators, varargs and tail calls: aarch64_stops.py has its paths. It runs for ever.
+-- iterators, varargs and tail calls: aarch64_stops.py has its paths. It says when they begin, and runs for ever.
 local sink = 0
 local function leaf(n) local x = 0; for i = 1, n do x = x + i % 7 end; sink = sink + x; return x end
 local function mid(n) local r = leaf(n); local s = tostring(r) .. "x"; return #s + r end
@@ -26,4 +26,6 @@ local function coco() local c = coroutine.create(outer_co); local ok, r = corout
 local function iter(s, i) if i < 4 then leaf(4); return i + 1 end end
 local function it() local a = 0; for i in iter, nil, 0 do a = a + i end; return a end
 local function work() deep(6, 20); meta(); sorts(); gs(); va(1, 2, 3); pc(); xp(); coro(); coco(); it() end
+io.write("begun\n")
+io.flush()
 while true do work() end
