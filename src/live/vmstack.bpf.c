@@ -1274,7 +1274,7 @@ static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, co
     l->from = h->sp;
     l->end = h->end;
     l->run++;
-    l->nr = 0;
+    l->nr = l->calls = 0;
     for (int i = 0; i < VMSTACK_KEPT; i++)
         lua_test(h->kept[i]);
     lua_test(h->dispatch);

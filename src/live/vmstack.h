@@ -60,7 +60,8 @@ enum {
     VMSTACK_LUA_SOURCE = 0x100,      /* bytes of the string that names a chunk; or, where fewer */
     VMSTACK_LUA_SOURCE_LEAST = 0x28, /* can be read, so many */
     VMSTACK_LUA_FRAME = 1 << 16,     /* bytes from execute's registers to its slot with L */
-    VMSTACK_LUA_CALLS = 64,          /* CallInfos of one list, newest first */
+    VMSTACK_LUA_CALLS = 256,         /* CallInfos of one state, newest first */
+    VMSTACK_LUA_ALL = 768,           /* the same, of all states of a sample */
     VMSTACK_LUA_ARRAY = 512,         /* the same, of an array (5.1) */
     VMSTACK_LUA_STACK = 16 << 10,    /* bytes of one Lua stack, newest slots */
     VMSTACK_LUA_SEARCHED = 64 << 10, /* bytes of the native stack that are searched for states */

@@ -67,12 +67,13 @@ struct lua_scratch {
     uint64_t words[LUA_BELOW + LUA_CHUNK];
     /* The state that is being copied. */
     struct vmstack_lua build;
-    uint64_t L, stack, ci;
+    uint64_t L, stack, ci, moved; /* `moved`: where the stack was, while pointers still say so */
     uint64_t slots; /* address of the copied part of its stack */
     uint32_t slots_at, slots_size;
     uint64_t functions[VMSTACK_RECENT], protos[VMSTACK_RECENT];
     uint64_t sources[2];
     uint32_t nr_functions, nr_protos, nr_sources;
+    uint32_t calls; /* of this sample so far */
 };
 
 struct {
@@ -311,9 +312,12 @@ __noinline int lua_find(uint64_t ip, uint64_t bp)
 
 /* ---- a state --------------------------------------------------------------------------------- */
 
-/* While the stack is reallocated, Lua 5.4.5 and later have offsets in place of pointers into it. */
+/* While the stack is reallocated, Lua 5.4.5 and later have offsets in place of pointers into it;
+ * before, pointers into the old one are corrected one by one. */
 static __always_inline uint64_t lua_pointer(const struct lua_scratch *l, uint64_t value)
 {
+    if (l->moved && value - l->moved < LUA_OFFSETS && value - l->moved < value - l->stack)
+        return value - l->moved + l->stack;
     return value - l->stack >= LUA_OFFSETS && value < LUA_OFFSETS ? l->stack + value : value;
 }
 
@@ -409,7 +413,7 @@ __noinline int lua_copy_list(uint32_t level)
     if (!s || !l)
         return 0;
     uint64_t ci = l->ci;
-    for (int i = 0; i < VMSTACK_LUA_CALLS; i++) {
+    for (int i = 0; i < VMSTACK_LUA_CALLS && l->calls < VMSTACK_LUA_ALL; i++, l->calls++) {
         uint32_t at = s->size + sizeof(struct vmevent_entry_header);
         if (copy(ci, l->build.call_size, VMENTRY_BYTES | level << 16))
             return 0;
@@ -438,7 +442,7 @@ __noinline int lua_copy_array(uint32_t level)
     uint32_t at = s->size + sizeof(struct vmevent_entry_header);
     if (copy(l->ci + each - size, size, VMENTRY_BYTES | level << 16))
         return 0;
-    for (int i = 0; i < VMSTACK_LUA_CALLS; i++) {
+    for (int i = 0; i < VMSTACK_LUA_CALLS && l->calls < VMSTACK_LUA_ALL; i++, l->calls++) {
         if (size < each)
             break;
         size -= each;
@@ -496,6 +500,11 @@ __noinline int lua_copy_state(uint32_t n)
     count(VMSTACK_LUA_COPIED, 1);
     l->stack = copied_u64(s, at, l->build.stack);
     l->ci = copied_u64(s, at, l->build.ci);
+    /* The base's function is the first slot. In a list it is corrected last. */
+    uint64_t first = copied_u64(s, at, l->build.base_ci + l->build.call_func);
+    if (l->build.flags & VMSTACK_LUA_ARRAY_OF_CALLS)
+        first = read_u64(copied_u64(s, at, l->build.base_ci) + l->build.call_func);
+    l->moved = first != l->stack && first >= LUA_OFFSETS ? first : 0;
     l->nr_functions = l->nr_protos = l->nr_sources = 0;
     l->sources[0] = l->sources[1] = 0;
     for (int i = 0; i < VMSTACK_RECENT; i++)

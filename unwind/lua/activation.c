@@ -207,6 +207,18 @@ static bool set_fetched(const struct lua_activation *a, struct lua_call *call)
            lua_call_set_pc(call, a->value[f->reg] + (uint64_t)(int64_t)f->disp + INSTRUCTION_BYTES);
 }
 
+/* Is the newest call being made by a function that execute has called? It is in the list before all
+ * of its parts are written, and execute's frame still has the call before it. */
+static bool is_being_made(const struct lua_walk *w, const struct lua_activation *a,
+                          const struct lua_call *call)
+{
+    const struct lua_walk_state *s = &w->states.at[a->state];
+    const struct lua_call *older = call + 1;
+    return !is_exact(a) && !a->layout->fields.ci.is_array && older < w->calls.at + s->end &&
+           older->is_lua && !lua_activation_has(w, a, call->ci) &&
+           lua_activation_has(w, a, older->ci);
+}
+
 bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)
 {
     const struct lua_layout *l = a->layout;
@@ -236,6 +248,10 @@ bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
             break;
         }
         call->index = saved;
+    }
+    if (!by_site && saved != UINT32_MAX && is_being_made(w, a, call)) {
+        call->index = saved = UINT32_MAX;
+        agrees = w->states.at[a->state].state.hookmask; /* its hook may run already */
     }
     /* A hook is called before the instruction is fetched, and has saved the pc already. */
     if (!is_exact(a) && w->states.at[a->state].state.hookmask && saved != UINT32_MAX &&

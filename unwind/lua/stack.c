@@ -7,13 +7,23 @@
 enum { SLOT = 16 };
 
 /* While a stack is moved to other memory, 5.4.5 and later keep offsets in place of pointers to
- * slots. */
+ * slots; before, the pointers are corrected one by one. */
 enum { OFFSETS_MAX = 1 << 26 };
 
 static uint64_t slot_address(const struct lua_state *s, uint64_t slot)
 {
+    uint64_t before = slot - s->moved;
+    if (s->moved && before < OFFSETS_MAX && before < slot - s->stack)
+        return s->stack + before;
     bool is_pointer = slot >= s->stack && slot - s->stack < OFFSETS_MAX;
     return is_pointer || slot >= OFFSETS_MAX ? slot : s->stack + slot;
+}
+
+/* Take the base's function, which is the stack's first slot. In a list (5.2 on) it is corrected
+ * last. */
+static void take_moved(struct lua_state *s, uint64_t first)
+{
+    s->moved = first != s->stack && first >= OFFSETS_MAX && lua_is_address(first) ? first : 0;
 }
 
 static bool is_sound(const struct lua_fields *f, const struct lua_state *s)
@@ -48,6 +58,8 @@ bool lua_state_read(struct lua_reader *r, uint64_t address, bool strict, struct 
         .hookmask = bytes[f->state.hookmask],
         .provenance = (uint8_t)own,
     };
+    if (!f->ci.is_array)
+        take_moved(ret, lua_u64(bytes, (size_t)f->state.base_ci + f->ci.func));
     ret->top = slot_address(ret, ret->top);
     return lua_is_address(ret->global) && lua_is_address(ret->ci) && lua_is_address(ret->stack) &&
            (!strict || is_sound(f, ret));
@@ -200,5 +212,12 @@ static int calls_of_list(struct lua_reader *r, const struct lua_state *s, lua_ca
 
 int lua_state_calls(struct lua_reader *r, const struct lua_state *s, lua_call_list *ret)
 {
-    return r->layout->fields.ci.is_array ? calls_of_array(r, s, ret) : calls_of_list(r, s, ret);
+    const struct lua_fields *f = &r->layout->fields;
+    struct lua_state array = *s;
+    uint8_t first[8];
+    if (!f->ci.is_array)
+        return calls_of_list(r, s, ret);
+    if (lua_read_moving(r, s->base_ci + f->ci.func, first, sizeof(first)))
+        take_moved(&array, lua_u64(first, 0));
+    return calls_of_array(r, &array, ret);
 }

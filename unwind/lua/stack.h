@@ -32,6 +32,7 @@ typedef VEC(struct lua_call) lua_call_list;
 struct lua_state {
     uint64_t address, global, ci, stack, top, base_ci;
     uint64_t savedpc; /* 5.1: of the newest Lua function */
+    uint64_t moved;   /* where the stack was, while pointers into it still say so; else 0 */
     uint8_t status;
     uint8_t hookmask;   /* 0: no hook is set */
     uint8_t provenance; /* of the reading */
