@@ -327,6 +327,16 @@ static inline const uint8_t *memory_piece(const struct memory *m, uint64_t addre
     return first->piece(first->context, address, size, ret);
 }
 
+/* Returns whether a piece that came with the sample has these bytes. This is no read and is not
+ * noted: what is concluded from it holds for this sample only. */
+static inline bool memory_has_piece(const struct memory *m, uint64_t address, size_t size)
+{
+    const struct memory_layer *first = m->layers;
+    return m->nr_layers && first->piece && first->when == MEMORY_OF_SAMPLE &&
+           address - m->stack_start >= memory_stack_size(m) &&
+           first->piece(first->context, address, size, NULL);
+}
+
 /* Returns whether the byte at `address`, outside the native stack, came with the sample. This does
  * not count as a read, because the caller already knows the byte. */
 bool memory_is_instant(const struct memory *m, uint64_t address);

@@ -85,6 +85,14 @@ static bool told_version(void *context, uint64_t address, uint64_t time, bool la
     return l->version(l->context, address, time, later, ret);
 }
 
+/* Only whether there is one is asked: reads are noted, and none is made in place. */
+static const uint8_t *told_piece(void *context, uint64_t address, size_t size,
+                                 struct memory_piece *ret)
+{
+    const struct memory_layer *l = ((const struct told_layer *)context)->layer;
+    return l->piece(l->context, address, size, ret);
+}
+
 /* The stack's own copy is read in place: the reads of it are noted. */
 static void told_stack(void *context, uint64_t address, size_t size)
 {
@@ -107,6 +115,7 @@ static void tell_layer(struct telling *t, size_t i, const struct memory_layer *l
     if (layer) {
         to.when = layer->when;
         to.has_moments = layer->has_moments;
+        to.piece = layer->piece ? told_piece : NULL;
         to.prove = layer->prove ? told_prove : NULL;
         to.unlike = layer->unlike ? told_unlike : NULL;
         to.version = layer->version ? told_version : NULL;

@@ -25,7 +25,7 @@ static bool may_be_state(const struct lua_walk *w, uint64_t address, size_t size
     if (!lua_is_address(address) || !m->nr_layers)
         return false;
     if (m->layers[0].when == MEMORY_OF_SAMPLE)
-        return memory_piece(m, address, size, NULL) != NULL;
+        return memory_has_piece(m, address, size);
     return m->layers[0].when == MEMORY_OF_ANY_TIME;
 }
 
