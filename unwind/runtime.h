@@ -155,6 +155,9 @@ struct runtime {
     void (*describe)(const void *layout, const struct runtime_image *image, struct text *out);
     /* Describe a VM that find_vms() found. NULL if that is NULL. */
     void (*describe_vm)(const struct memory *m, const struct runtime_vm *vm, struct text *out);
+    /* Returns the name of a relative that the file's text tells and that is not supported; NULL:
+     * none. Reads all of the file's constants. May be NULL. */
+    const char *(*relative)(const struct runtime_image *image);
 
     /* Create what one of our threads keeps from sample to sample: names, caches. `has_log`: samples
      * come with a memory log. Returns NULL when memory is out. */

@@ -68,7 +68,7 @@ struct lua_scratch {
     /* The state that is being copied. */
     struct vmstack_lua build;
     uint64_t L, stack, ci, moved; /* `moved`: where the stack was, while pointers still say so */
-    uint64_t slots; /* address of the copied part of its stack */
+    uint64_t slots;               /* address of the copied part of its stack */
     uint32_t slots_at, slots_size;
     uint64_t functions[VMSTACK_RECENT], protos[VMSTACK_RECENT];
     uint64_t sources[2];

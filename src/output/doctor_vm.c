@@ -22,6 +22,27 @@ struct view {
     struct memory memory;
 };
 
+/* Say which relatives of the runtimes a file holds. Returns how many. */
+static unsigned put_relatives(struct text *out, struct dso *dso)
+{
+    unsigned nr = 0;
+    struct elf_runtime_image view;
+    if (!dso_image(dso))
+        return 0;
+    const struct runtime_image image = dso_runtime_image(dso, dso_cfi(dso), &view);
+    for (size_t i = 0; i < nr_runtimes; i++) {
+        const struct runtime *rt = runtimes[i];
+        const char *name = rt->relative ? rt->relative(&image) : NULL;
+        if (!name)
+            continue;
+        text_symbol(out, dso->name);
+        text_printf(out, ": %s is not supported: its virtual machine is not that of %s\n", name,
+                    rt->name);
+        nr++;
+    }
+    return nr;
+}
+
 /* Print why files could not be searched, each problem once. Returns the number of mapped pieces of
  * code. */
 static unsigned put_problems(struct text *out, const struct view *v, bool *any)
@@ -38,6 +59,8 @@ static unsigned put_problems(struct text *out, const struct view *v, bool *any)
         if (code && !known && !dso_cfi(m->dso) && dso_problem(m->dso)) {
             text_printf(out, "%s\n", dso_problem(m->dso));
             (void)vec_push(&printed, m->dso); /* out of memory: it is printed again */
+        } else if (code && !known && !dso_problem(m->dso) && put_relatives(out, m->dso)) {
+            (void)vec_push(&printed, m->dso);
         }
         if (m->end == UINT64_MAX)
             break;
@@ -132,6 +155,8 @@ static bool put_runtimes(struct text *out, const char *path, struct dso *dso)
         text_printf(out, "%s\n", dso_problem(dso));
         return false;
     }
+    if (put_relatives(out, dso))
+        return false;
     text_printf(out, "%s: the file holds no known runtime (", path);
     put_names(out);
     text_string(out, ")\n");

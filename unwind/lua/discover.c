@@ -271,6 +271,19 @@ static bool stop(void *context, struct lua_range function, const struct lua_disp
     return false;
 }
 
+const char *lua_relative(const struct runtime_image *image)
+{
+    /* An error of luau_load(), VM/src/lvmload.cpp */
+    static const char says[] = "%s: bytecode version mismatch (expected [%d..%d], got %d)";
+    struct runtime_segment s;
+    for (size_t i = 0; image->segment(image->context, i, &s); i++) {
+        const void *at = s.writable ? NULL : image->bytes(image->context, s.address, s.size);
+        if (at && memmem(at, s.size, says, sizeof(says)))
+            return "Luau";
+    }
+    return NULL;
+}
+
 bool lua_may_hold(const struct runtime_image *image)
 {
     bool found = false;

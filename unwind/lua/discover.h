@@ -24,6 +24,10 @@ int lua_discover(const struct runtime_image *image, struct lua_layout *ret, stru
  * milliseconds, even for the largest files. `image->cfi` must be there. */
 bool lua_may_hold(const struct runtime_image *image);
 
+/* Returns "Luau" if the file's text says that it is in it, also of a stripped one; else NULL. Its
+ * virtual machine is another one than Lua's. */
+const char *lua_relative(const struct runtime_image *image);
+
 /* Describe a layout to a person (struct runtime, `describe`). `layout` is a struct lua_layout. */
 void lua_describe(const void *layout, const struct runtime_image *image, struct text *out);
 
