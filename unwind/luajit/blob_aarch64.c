@@ -84,11 +84,15 @@ static enum walker_result step_entry(struct luajit_walk *w, uint64_t into)
     return leave_by_link(w, cfa, false);
 }
 
-/* The return of the epilogue: sp and all registers are the caller's. */
-static bool is_at_return(const struct luajit_layout *l, uint64_t o)
+/* The end of the epilogue: ten loads, the last of which loads x29 and lr; add sp; ret. Get the CFA
+ * where all registers are the caller's. */
+static bool is_at_return(const struct luajit_walk *w, uint64_t o, uint64_t *cfa)
 {
-    enum { LOADS = 10 * INSN, ADD = INSN };
-    return o == (uint64_t)l->leave + LOADS + ADD;
+    enum { LOADS = 10 * INSN };
+    const struct luajit_layout *l = w->vm.layout;
+    const uint64_t loaded = (uint64_t)l->leave + LOADS;
+    *cfa = walk_register(w, AARCH64_SP) + (o == loaded ? (uint64_t)l->frame_size : 0);
+    return walk_is_exact(w) && (o == loaded || o == loaded + INSN);
 }
 
 /* Has the exit handler stored which trace is left, and where? */
@@ -117,7 +121,7 @@ static enum walker_result step_early_exit(struct luajit_walk *w, uint64_t si)
 static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_result *result)
 {
     const struct luajit_layout *l = w->vm.layout;
-    uint64_t into, fp = walk_register(w, AARCH64_FP), lookup = o - !walk_is_exact(w);
+    uint64_t into, cfa, fp = walk_register(w, AARCH64_FP), lookup = o - !walk_is_exact(w);
     if (walk_is_exact(w) && blob_is_leaf_helper(l, o)) {
         *result = leave_by_link(w, walk_register(w, AARCH64_SP), true);
         return true;
@@ -126,8 +130,8 @@ static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_r
         *result = step_entry(w, into);
         return true;
     }
-    if (walk_is_exact(w) && is_at_return(l, o)) {
-        *result = leave_by_link(w, walk_register(w, AARCH64_SP), false);
+    if (is_at_return(w, o, &cfa)) {
+        *result = leave_by_link(w, cfa, false);
         return true;
     }
     if (!walk_knows(w, AARCH64_FP) || fp % 16 != 0) {
