@@ -102,20 +102,53 @@ static bool exit_is_told(const struct luajit_layout *l, uint64_t o)
     return o >= stores;
 }
 
-/* Step from the first instructions of the exit handler: the functions of the trace are not told. */
-static enum walker_result step_early_exit(struct luajit_walk *w, uint64_t si)
+/* A trace's exit stubs are behind its code: str lr, [sp]; bl lj_vm_exit_handler; movz w0, #trace;
+ * then "bl" to the first of these for each exit. (There may be a nop between.) */
+enum { STUBS_HANDLER = INSN, STUBS_NUMBER = 2 * INSN, STUBS_EXITS = 3 * INSN };
+
+/* Find the trace whose stubs begin at an address. */
+static bool trace_of_stubs(struct luajit_walk *w, uint64_t stubs, struct luajit_trace *t)
 {
-    struct luajit_state L;
-    w->r.provenance = PROVENANCE_EXACT;
-    struct segment *s =
-        block_state(w, si, &L) ? segment_get(w, L.address, L.cframe & ~UINT64_C(3)) : NULL;
-    if (s) {
-        segment_pass(w, s, si);
-        s->begun = s->lost = true;
+    for (unsigned nops = 0; nops < 2; nops++) {
+        uint64_t end = stubs - (uint64_t)nops * INSN;
+        if (luajit_trace_find(&w->r, w->vm.g, end - INSN, 0, t) && t->mcode + t->szmcode == end)
+            return true;
     }
-    if (!emit_unknown(w, si + (uint64_t)w->vm.layout->frame_size))
-        return WALKER_NO_MEMORY;
-    return walk_leave_block(w, si) ? WALKER_STEPPED : WALKER_NO;
+    return false;
+}
+
+/* Get the exit whose "bl" returns to an address. */
+static bool exit_of(const struct luajit_trace *t, uint64_t stubs, uint64_t returns, uint32_t *ret)
+{
+    uint64_t at = returns - INSN - stubs - STUBS_EXITS;
+    *ret = (uint32_t)(at / INSN);
+    return at % INSN == 0 && at / INSN < t->nsnap;
+}
+
+/* In the exit handler lr is behind the call in the stubs. The stub's "bl" returns to what is stored
+ * on the trace's stack. */
+static bool early_exit(struct luajit_walk *w, uint64_t S, struct luajit_trace *t, uint32_t *exitno)
+{
+    enum { REGISTERS = 64 * 8 }; /* which the handler's first instruction makes room for */
+    uint64_t o = step_pc(w) - w->vm.blob, lr = walk_register(w, AARCH64_LR), returns;
+    uint64_t at = S + (o == (uint64_t)w->vm.layout->exit_handler ? 0 : REGISTERS);
+    return walk_knows(w, AARCH64_LR) && walk_read_stack(w, at, &returns) &&
+           trace_of_stubs(w, lr - STUBS_NUMBER, t) &&
+           exit_of(t, lr - STUBS_NUMBER, returns, exitno);
+}
+
+/* In the stubs lr is behind the "bl" of the exit. */
+static bool exit_stub(struct luajit_walk *w, uint64_t pc, struct luajit_trace *t, uint32_t *exitno)
+{
+    const uint32_t str_lr = 0xf90003fe; /* str lr, [sp] */
+    uint64_t lr = walk_register(w, AARCH64_LR);
+    for (uint64_t stubs = pc; stubs + STUBS_HANDLER >= pc; stubs -= INSN) {
+        uint32_t insn;
+        if (luajit_read_moving_u32(&w->r, stubs, &insn) && insn == str_lr)
+            return walk_knows(w, AARCH64_LR) && trace_of_stubs(w, stubs, t) &&
+                   exit_of(t, stubs, lr, exitno);
+    }
+    return false;
 }
 
 static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_result *result)
@@ -140,9 +173,7 @@ static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_r
     }
     *si = fp + 16 - (uint64_t)l->frame_size;
     if (blob_is_exit(l, lookup)) {
-        bool told = !walk_is_exact(w) || exit_is_told(l, o);
-        *result = told ? step_exit(w, walk_register(w, AARCH64_SP), walk_is_exact(w))
-                       : step_early_exit(w, *si);
+        *result = step_exit(w, walk_register(w, AARCH64_SP), walk_is_exact(w));
         return true;
     }
     return false;
@@ -180,6 +211,7 @@ static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint
                        struct lua_position *next)
 {
     enum { TEST_BEFORE = 6 * INSN, DISTANCE_MAX = 1 << 20 };
+    enum { CPCALL_LINKED = 2 * INSN, CPCALL_TESTED = 4 * INSN }; /* before and behind its call */
     const struct luajit_layout *l = w->vm.layout;
     uint64_t link = walk_register(w, PC);
     unsigned type = luajit_link_type(link);
@@ -190,6 +222,10 @@ static bool is_between(struct luajit_walk *w, const struct luajit_state *L, uint
          * another link. */
         return o < (uint64_t)l->call_dispatch || to_c;
     }
+    /* lj_vm_cpcall has linked its C frame and calls, and then tests if there is a frame to run. */
+    if (walk_is_exact(w) && o + CPCALL_LINKED >= (uint64_t)l->cpcall_return &&
+        o < (uint64_t)l->cpcall_return + CPCALL_TESTED)
+        return true;
     bool returns = o < (uint64_t)l->return_c_end && o + TEST_BEFORE >= (uint64_t)l->return_c;
     if (returns && o >= (uint64_t)l->return_c_stored)
         return true;
@@ -274,6 +310,9 @@ const struct luajit_machine luajit_aarch64 = {.arch = &arch_aarch64,
                                               .leave_size = SAVE_SIZE,
                                               .trace_block = trace_block,
                                               .exit_block = exit_block,
+                                              .exit_is_told = exit_is_told,
+                                              .early_exit = early_exit,
+                                              .exit_stub = exit_stub,
                                               .leave_trace = leave_block,
                                               .has_store = has_store,
                                               .store_size = INSN};

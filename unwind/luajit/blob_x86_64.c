@@ -294,6 +294,36 @@ static bool place(struct luajit_walk *w, uint64_t o, uint64_t *si, enum walker_r
     return false;
 }
 
+/* Has the exit handler stored which trace is left, and where? */
+static bool exit_is_told(const struct luajit_layout *l, uint64_t o)
+{
+    enum { STORES = 14 };
+    return o >= (uint64_t)l->evidence[LUAJIT_F_exitno] - 1 + STORES;
+}
+
+/* Before that, the trace is the one that runs, or in ecx; the exit's number was pushed, then is in
+ * eax. */
+static bool early_exit(struct luajit_walk *w, uint64_t S, struct luajit_trace *t, uint32_t *exitno)
+{
+    enum { NUMBER_LOADED = 0x20 };
+    const struct luajit_layout *l = w->vm.layout;
+    uint64_t in = step_pc(w) - w->vm.blob - (uint64_t)l->exit_handler;
+    uint32_t parent;
+    uint8_t bytes[16];
+    enum provenance ignored = PROVENANCE_EXACT;
+    if (!luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->vmstate, &parent))
+        return false;
+    if ((int32_t)parent <= 0)
+        parent = (uint32_t)walk_register(w, DWARF_RCX);
+    *exitno = (uint32_t)walk_register(w, 0) & 0xffff;
+    if (in < NUMBER_LOADED) {
+        if (!memory_read_frame(&w->step->input->memory, S - 16, bytes, 16, &ignored))
+            return false;
+        *exitno = bytes[8] | (uint32_t)bytes[0] << 8;
+    }
+    return luajit_trace_read(&w->r, w->vm.g, parent, t);
+}
+
 /* lj_vm_ffi_call has its own unwind entry, which is right between "push rbp; mov rbp, rsp" and
  * "leave". */
 static enum walker_result step_ffi_call(struct luajit_walk *w, uint64_t at)
@@ -320,6 +350,8 @@ const struct luajit_machine luajit_x86_64 = {.arch = &arch_x86_64,
                                              .rethrow_size = 15,
                                              .trace_block = trace_block,
                                              .exit_block = exit_block,
+                                             .exit_is_told = exit_is_told,
+                                             .early_exit = early_exit,
                                              .leave_trace = leave_trace,
                                              .has_store = has_store,
                                              .store_size = 7,

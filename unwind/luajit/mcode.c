@@ -643,29 +643,13 @@ static enum walker_result step_trace(struct luajit_walk *w, const struct luajit_
 static bool exiting_trace(struct luajit_walk *w, uint64_t S, bool exact, struct luajit_trace *t,
                           uint32_t *exitno)
 {
-    enum { NUMBER_LOADED = 0x20, STORES = 14 };
     const struct luajit_layout *l = w->vm.layout;
-    uint64_t o = step_pc(w) - w->vm.blob, in = o - (uint64_t)l->exit_handler;
-    uint32_t parent, number;
-    if (!exact || o >= (uint64_t)l->evidence[LUAJIT_F_exitno] - 1 + STORES)
-        return luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->parent, &parent) &&
-               luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->exitno, exitno) &&
-               luajit_trace_read(&w->r, w->vm.g, parent, t);
-    if (!walk_machine(w)->reads_code ||
-        !luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->vmstate, &parent))
-        return false;
-    if ((int32_t)parent <= 0)
-        parent = (uint32_t)walk_register(w, DWARF_RCX);
-    uint8_t bytes[16];
-    enum provenance ignored = PROVENANCE_EXACT;
-    number = (uint32_t)walk_register(w, 0) & 0xffff;
-    if (in < NUMBER_LOADED) {
-        if (!memory_read_frame(&w->step->input->memory, S - 16, bytes, 16, &ignored))
-            return false;
-        number = bytes[8] | (uint32_t)bytes[0] << 8;
-    }
-    *exitno = number;
-    return luajit_trace_read(&w->r, w->vm.g, parent, t);
+    uint32_t parent;
+    if (exact && !walk_machine(w)->exit_is_told(l, step_pc(w) - w->vm.blob))
+        return walk_machine(w)->early_exit(w, S, t, exitno);
+    return luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->parent, &parent) &&
+           luajit_read_moving_u32(&w->r, w->vm.g + (uint64_t)l->exitno, exitno) &&
+           luajit_trace_read(&w->r, w->vm.g, parent, t);
 }
 
 /* Where the interpreter goes on after an exit: here SAVE_PC is the address of the instruction, not
@@ -904,6 +888,9 @@ static enum walker_result step_in_vm(struct luajit_walk *w, uint64_t g,
     uint32_t running = (int32_t)vmstate > 0 ? vmstate : 0;
     if (luajit_trace_find(&w->r, g, pc - !walk_is_exact(w), running, &t))
         return step_trace(w, &t, UINT32_MAX, 0);
+    if (walk_is_exact(w) && walk_machine(w)->exit_stub &&
+        walk_machine(w)->exit_stub(w, pc, &t, &exitno))
+        return step_trace(w, &t, exitno, 0);
     if (!walk_is_exact(w) || !walk_machine(w)->reads_code ||
         !luajit_exit_stub(&w->r, g, pc, &exitno, &pushes) ||
         !luajit_trace_read(&w->r, g, running, &t))

@@ -237,6 +237,13 @@ struct luajit_machine {
                         const struct luajit_state *L, uint64_t pushed, uint64_t *si);
     /* The same below the exit handler, with its lua_State. S: sp on the trace that exits. */
     bool (*exit_block)(struct luajit_walk *w, uint64_t S, struct luajit_state *L, uint64_t *si);
+    /* Has the exit handler, of which offset `o` runs, stored the numbers of the trace and the exit?
+     * If not: get the trace and the exit. S as above. */
+    bool (*exit_is_told)(const struct luajit_layout *l, uint64_t o);
+    bool (*early_exit)(struct luajit_walk *w, uint64_t S, struct luajit_trace *t, uint32_t *exitno);
+    /* Find the trace and the exit in whose stub the pc is, where each trace has stubs of its own.
+     * NULL: groups of stubs serve all traces. */
+    bool (*exit_stub)(struct luajit_walk *w, uint64_t pc, struct luajit_trace *t, uint32_t *exitno);
     /* As leave_block(), for the C frame of a trace. */
     bool (*leave_trace)(struct luajit_walk *w, uint64_t si);
     /* Does the code have a store of a register's word at [the VM's register + displacement]? The
