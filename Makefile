@@ -191,7 +191,8 @@ check-aarch64: deps all
 	src/build/install-deps --aarch64
 	tests/truth/test_aarch64
 	tests/aarch64/run
-	tests/truth/test_aarch64_luajit 250
+	tests/truth/test_aarch64_native 1000
+	tests/truth/test_aarch64_luajit 1000
 
 # Two million instructions of libraries and of x264, taken to have no CFI, each unwound: some minutes.
 check-steps: deps $(B)/tests/test_code_steps

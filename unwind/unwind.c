@@ -430,10 +430,13 @@ static void say_without_cfi(const struct walk *w, const struct rule *rule)
 static enum step_result step_without_cfi(struct unwinder *u, struct walk *w,
                                          const struct code *code, struct leaving *l)
 {
+    enum { PAGE = 4096 };
     const struct code held = *code; /* look-ups by the guesses may replace *code */
     say_without_cfi(w, l->rule);
     /* A VM's compiler makes no trampoline: it is in a file, the vdso, or nameless memory. */
     bool may_trampoline = (held.executable && held.owner != CODE_JIT) || held.owner == CODE_NONE;
+    /* An emulator has it at the start of a page, and `held` is of the byte before. */
+    may_trampoline |= !walk_is_at_pc(w) && walk_pc(w) % PAGE == 0;
     enum step_result got = may_trampoline ? walk_sigreturn(w, &held) : STEP_NO;
     l->signal = got == STEP_OK;
     if (got == STEP_NO)

@@ -6,6 +6,7 @@ emulator's own, at the same addresses: /proc/PID/mem has it.
 """
 import os
 import re
+import select
 import signal
 import socket
 import struct
@@ -14,6 +15,8 @@ import time
 
 REGISTERS = 33 # x0 to x30, sp, pc
 SP, PC = 31, 32
+SIGNATURE = 0x7f << 48 # bits of an address that may be signed, for addresses of 48 bits
+SIGINT = 2 # in the stub's protocol
 
 
 class Machine:
@@ -48,17 +51,27 @@ class Machine:
     def send(self, text):
         self.socket.sendall(b'$' + text.encode() + b'#%02x' % (sum(text.encode()) & 255))
 
+    def packet(self):
+        """Take a packet of what was received; None: it is not whole."""
+        m = re.search(rb'\$([^#]*)#..', self.buffer)
+        if not m:
+            return None
+        self.buffer = self.buffer[m.end():]
+        self.socket.sendall(b'+')
+        return m.group(1).decode('latin-1')
+
+    def receive_more(self):
+        more = self.socket.recv(1 << 16)
+        if not more:
+            raise SystemExit('qemu has ended')
+        self.buffer += more
+
     def receive(self):
         while True:
-            m = re.search(rb'\$([^#]*)#..', self.buffer)
-            if m:
-                self.buffer = self.buffer[m.end():]
-                self.socket.sendall(b'+')
-                return m.group(1).decode('latin-1')
-            more = self.socket.recv(1 << 16)
-            if not more:
-                raise SystemExit('qemu has ended')
-            self.buffer += more
+            got = self.packet()
+            if got is not None:
+                return got
+            self.receive_more()
 
     def command(self, text):
         self.send(text)
@@ -72,19 +85,38 @@ class Machine:
         while self.process.stdout.readline().decode().strip() != line:
             if self.process.poll() is not None:
                 raise SystemExit('the program has ended')
-        self.stop()
+        if not self.stop():
+            raise SystemExit('the program has ended')
+
+    def pass_signals(self, seconds):
+        """For that long, deliver the program's own signals, for each of which the stub stops it. Returns False if it ended."""
+        end = time.monotonic() + seconds
+        while True:
+            got = self.packet()
+            if got is None:
+                if not select.select([self.socket], [], [], max(0, end - time.monotonic()))[0]:
+                    return True
+                self.receive_more()
+            elif got[:1] not in 'TS':
+                return False
+            else:
+                self.send('C' + got[1:3])
 
     def stop(self):
+        """Returns False if the program has ended."""
         self.process.send_signal(signal.SIGINT) # the stub tells of it, and the program gets none
-        got = self.receive()
-        if got[:1] not in 'TS':
-            raise SystemExit('the program has ended: ' + got)
+        while True:
+            got = self.receive()
+            if got[:1] not in 'TS':
+                return False
+            if int(got[1:3], 16) == SIGINT:
+                return True
+            self.send('C' + got[1:3])
 
     def run(self, seconds):
-        """Run for about that long, and stop."""
+        """Run for about that long, and stop. Returns False if the program has ended."""
         self.send('c')
-        time.sleep(seconds)
-        self.stop()
+        return self.pass_signals(seconds) and self.stop()
 
     def step(self):
         """Run one instruction."""
@@ -103,7 +135,7 @@ class Machine:
 
 PAGE = 4096
 PT_LOAD, PT_NOTE = 1, 4
-NT_PRSTATUS, NT_AUXV, NT_FILE = 1, 6, 0x46494c45
+NT_PRSTATUS, NT_AUXV, NT_FILE, NT_ARM_PAC_MASK = 1, 6, 0x46494c45, 0x406
 READ, WRITE, RUN = 4, 2, 1
 
 
@@ -124,8 +156,8 @@ def mappings(machine, sp):
     return found
 
 
-def note(kind, data):
-    return struct.pack('<III', 5, len(data), kind) + b'CORE\0\0\0\0' + data + b'\0' * (-len(data) % 4)
+def note(kind, data, owner=b'CORE\0\0\0\0'):
+    return struct.pack('<III', len(owner.rstrip(b'\0')) + 1, len(data), kind) + owner + data + b'\0' * (-len(data) % 4)
 
 
 def write_core(name, machine, root):
@@ -138,17 +170,16 @@ def write_core(name, machine, root):
     files = [m for m in maps if m[4]]
     named = struct.pack('<QQ', len(files), PAGE) + b''.join(struct.pack('<QQQ', m[0], m[1], m[3] // PAGE) for m in files) + \
         b''.join((m[4][len(root):] if m[4].startswith(root + '/') else m[4]).encode() + b'\0' for m in files)
-    notes = note(NT_PRSTATUS, bytes(status)) + note(NT_AUXV, machine.auxv()) + note(NT_FILE, named)
+    notes = note(NT_PRSTATUS, bytes(status)) + note(NT_AUXV, machine.auxv()) + note(NT_FILE, named) + \
+        note(NT_ARM_PAC_MASK, struct.pack('<QQ', SIGNATURE, SIGNATURE), b'LINUX\0\0\0')
     at = 64 + 56 * (len(maps) + 1)
     table = [struct.pack('<IIQQQQQQ', PT_NOTE, 0, at, 0, 0, len(notes), 0, 4)]
     data = at + len(notes)
     pieces = []
     with open('/proc/%d/mem' % machine.pid, 'rb', 0) as memory:
         for start, end, flags, _, path in maps:
-            piece = b''
-            if flags & WRITE or not path: # the others are in their files
-                memory.seek(start)
-                piece = memory.read(end - start)
+            memory.seek(start)
+            piece = memory.read(end - start)
             flags |= RUN if path and not flags & WRITE else 0
             table.append(struct.pack('<IIQQQQQQ', PT_LOAD, flags, data, start, 0, len(piece), end - start, PAGE))
             data += len(piece)
