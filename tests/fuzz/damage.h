@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { DAMAGE_POINTERS = 512 };
 
@@ -60,12 +61,24 @@ static inline bool damage_read_whole(const struct damage *d, uint64_t address, v
     return memory_read(&m, address, to, size, provenance);
 }
 
+/* Code of a file does not change, and what its bytes say is kept across walks. */
+static inline bool damage_is_code(const struct damage *d, uint64_t address)
+{
+    const struct core *c = d->process->core;
+    for (size_t i = 0; i < core_nr_mappings(c); i++) {
+        const struct core_mapping *m = core_mapping(c, i);
+        if (address >= m->start && address < m->end)
+            return m->file && m->prot & PROT_EXEC;
+    }
+    return false;
+}
+
 static inline void damage_put(const struct damage *d, uint64_t at, uint64_t h, uint64_t address,
                               void *to, size_t size, enum provenance *provenance)
 {
     uint64_t word = 0, from = at < address ? address : at;
     uint64_t end = at + 8 < address + size ? at + 8 : address + size;
-    if (from >= end)
+    if (from >= end || damage_is_code(d, at))
         return;
     damage_read_whole(d, at, &word, 8, provenance);
     word = damage_word(d, at, word, h);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Runs a fuzz target on many random inputs, fast: without the instrumentation that leads a fuzzer
- * to new paths, which takes most of its time. Usage: build/storm/fuzz_v8 SECONDS [SEED [INPUTS]]:
- * ends after SECONDS, or that many inputs. Prints the number of inputs. When the target aborts,
- * prints first the number and SEED of the input.
+ * to new paths, which takes most of its time. Usage: build/storm/fuzz_v8 SECONDS [SEED [INPUTS
+ * [FIRST]]]: ends after SECONDS, or that many inputs; the first has the number FIRST (0). Prints
+ * the number of inputs. When the target aborts, prints first the number and SEED of the input.
  */
 #include "base/hash.h"
 
@@ -43,6 +43,7 @@ int main(int argc, char **argv)
     int seconds = argc > 1 ? atoi(argv[1]) : 10;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL), nr = 0;
     uint64_t most = argc > 3 ? strtoull(argv[3], NULL, 10) : UINT64_MAX;
+    const uint64_t first = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
     uint8_t input[INPUT_MAX];
     if (LLVMFuzzerInitialize)
         LLVMFuzzerInitialize(&argc, &argv);
@@ -50,8 +51,8 @@ int main(int argc, char **argv)
     time_t end = time(NULL) + seconds;
     for (; time(NULL) < end && nr < most; nr++) {
         said_size = snprintf(said, sizeof(said), "storm: input %" PRIu64 " of seed %" PRIu64 "\n",
-                             nr, seed);
-        (void)LLVMFuzzerTestOneInput(input, make_input(seed, nr, input));
+                             first + nr, seed);
+        (void)LLVMFuzzerTestOneInput(input, make_input(seed, first + nr, input));
     }
     printf("%" PRIu64 " inputs of seed %" PRIu64 "\n", nr, seed);
     return 0;
