@@ -175,6 +175,16 @@ static void cut_counted(struct lua_walk *w, struct lua_walk_state *s, int number
     s->rest = at;
 }
 
+/* Does a tail call move the newest call into the place of its caller's (5.2, 5.3)? The function is
+ * there already, the pc not yet. A caller's pc is always known. */
+static bool is_tail_in_the_making(const struct lua_walk *w, const struct lua_activation *a)
+{
+    const struct lua_call *call = &w->calls.at[a->first], *older = call + 1;
+    return a->first + 1 < a->end && older->is_lua && call->index == UINT32_MAX &&
+           older->index == UINT32_MAX && older->function.kind == LUA_FUNCTION_LUA &&
+           older->function.proto == call->function.proto;
+}
+
 /* Say what the innermost activation of a state executes. A function that does not run yet, or no
  * more, is not shown; if its list is of another moment, the function is doubted. */
 static void set_running(struct lua_walk *w, const struct lua_walk_state *s,
@@ -182,8 +192,13 @@ static void set_running(struct lua_walk *w, const struct lua_walk_state *s,
 {
     bool is_newest = a->first == s->first && a->first < a->end; /* no C function stands in front */
     struct lua_call *call = is_newest ? &w->calls.at[a->first] : NULL;
-    if (!call || !call->is_lua || lua_set_running(w, a, call))
+    if (!call || !call->is_lua)
         return;
+    if (lua_set_running(w, a, call)) {
+        if (!is_tail_in_the_making(w, a))
+            return;
+        call[1].is_tail = true;
+    }
     if (s->provenance == PROVENANCE_EXACT)
         a->first++;
     else
