@@ -106,7 +106,9 @@ static bool in_import_slot(const uint8_t *pc, size_t before, size_t after, unsig
     *pushed = 0;
     if (after >= INSN + SLOT_SIZE && is_slot(pc + INSN)) {
         uint32_t first = load_u32(pc, false);
-        return first == bti_c || first == push_x16_lr;
+        if (first == bti_c || first == push_x16_lr)
+            return true;
+        /* else it is the last instruction of the slot before */
     }
     for (size_t into = 0; into < SLOT_SIZE && into <= before; into += INSN) {
         if (after < SLOT_SIZE - into || !is_slot(pc - into))

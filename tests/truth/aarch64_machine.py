@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A program of AArch64 under qemu-user, which is stopped at random instructions through qemu's gdb stub, and goes on.
 
-qemu runs it instruction by instruction (-singlestep), so that it can stop at each. The program's memory is the
+qemu runs it instruction by instruction (-singlestep), so that it can stop at each; programs that are large faster, and then
+some instructions one by one. The program's memory is the
 emulator's own, at the same addresses: /proc/PID/mem has it.
 """
+import ctypes
 import os
+import random
 import re
 import select
 import signal
@@ -16,17 +19,32 @@ import time
 REGISTERS = 33 # x0 to x30, sp, pc
 SP, PC = 31, 32
 SIGNATURE = 0x7f << 48 # bits of an address that may be signed, for addresses of 48 bits
+STEPS = 24
+TGKILL = 234 # of x86-64
 SIGINT = 2 # in the stub's protocol
 
 
+def read_mappings(pid):
+    """start, end, rights, offset, path; '' where no file is mapped."""
+    found = []
+    for line in open('/proc/%d/maps' % pid):
+        fields = line.split(None, 5)
+        start, end = (int(x, 16) for x in fields[0].split('-'))
+        path = fields[5].strip() if len(fields) > 5 else ''
+        found.append((start, end, fields[1], int(fields[2], 16), path if path.startswith('/') else ''))
+    return found
+
+
 class Machine:
-    def __init__(self, qemu, root, program, arguments, environment=None):
+    def __init__(self, qemu, root, program, arguments, by_instruction=True):
         path = os.path.join(root, program.lstrip('/'))
         with socket.socket() as free:
             free.bind(('127.0.0.1', 0))
             port = free.getsockname()[1]
-        self.process = subprocess.Popen([qemu, '-singlestep', '-g', str(port), '-L', root, path] + arguments,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        self.by_instruction = by_instruction
+        options = ['-singlestep'] if by_instruction else []
+        self.process = subprocess.Popen([qemu] + options + ['-g', str(port), '-L', root, path] + arguments,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.pid, self.buffer, self.stopped = self.process.pid, b'', True
         for _ in range(100):
             try:
@@ -36,6 +54,7 @@ class Machine:
                 time.sleep(0.05)
         self.socket.settimeout(30)
         self.command('qSupported')
+        self.own = {m[:2] for m in read_mappings(self.pid)} # the emulator's, and the program's before it begins
 
     def __enter__(self):
         return self
@@ -82,9 +101,12 @@ class Machine:
     def wait_for(self, line):
         """Run until the program has printed a line."""
         self.send('c')
-        while self.process.stdout.readline().decode().strip() != line:
-            if self.process.poll() is not None:
+        seen = b''
+        while line.encode() + b'\n' not in seen:
+            if not self.pass_signals(0.02):
                 raise SystemExit('the program has ended')
+            if select.select([self.process.stdout], [], [], 0)[0]:
+                seen += os.read(self.process.stdout.fileno(), 1 << 12)
         if not self.stop():
             raise SystemExit('the program has ended')
 
@@ -104,7 +126,8 @@ class Machine:
 
     def stop(self):
         """Returns False if the program has ended."""
-        self.process.send_signal(signal.SIGINT) # the stub tells of it, and the program gets none
+        # To the first thread. The stub tells of it, and the program gets none.
+        ctypes.CDLL(None).syscall(TGKILL, self.pid, self.pid, signal.SIGINT)
         while True:
             got = self.receive()
             if got[:1] not in 'TS':
@@ -116,11 +139,12 @@ class Machine:
     def run(self, seconds):
         """Run for about that long, and stop. Returns False if the program has ended."""
         self.send('c')
-        return self.pass_signals(seconds) and self.stop()
-
-    def step(self):
-        """Run one instruction."""
-        self.command('s')
+        if not self.pass_signals(seconds) or not self.stop():
+            return False
+        # qemu stops between blocks of instructions: go some steps into one.
+        for _ in range(0 if self.by_instruction else random.randrange(STEPS)):
+            self.command('s')
+        return True
 
     def registers(self):
         data = bytes.fromhex(self.command('g')[:16 * REGISTERS])
@@ -139,20 +163,16 @@ NT_PRSTATUS, NT_AUXV, NT_FILE, NT_ARM_PAC_MASK = 1, 6, 0x46494c45, 0x406
 READ, WRITE, RUN = 4, 2, 1
 
 
-def mappings(machine, sp):
-    """start, end, flags, offset, path of the program's mappings: those around its stack, not the emulator's own."""
+def mappings(machine, sp, all_code):
+    """start, end, flags, offset, path of the program's mappings: those around its stack, and what has come since it began."""
     found = []
-    for line in open('/proc/%d/maps' % machine.pid):
-        fields = line.split(None, 5)
-        start, end = (int(x, 16) for x in fields[0].split('-'))
-        if start >> 36 != sp >> 36 or fields[1][0] != 'r':
+    for start, end, rights, offset, path in read_mappings(machine.pid):
+        if rights[0] != 'r' or (start >> 36 != sp >> 36 and (start, end) in machine.own):
             continue
-        path = fields[5].strip() if len(fields) > 5 else ''
-        path = path if path.startswith('/') else ''
-        flags = READ | (WRITE if fields[1][1] == 'w' else 0)
-        # The emulator runs no code there: what is not written in anonymous memory is code.
-        flags |= RUN if not path and not flags & WRITE else 0
-        found.append((start, end, flags, int(fields[2], 16), path))
+        flags = READ | (WRITE if rights[1] == 'w' else 0)
+        # The emulator runs no code there: what is not written in anonymous memory is code. (V8 18's is written, too.)
+        flags |= RUN if not path and (all_code or not flags & WRITE) else 0
+        found.append((start, end, flags, offset, path))
     return found
 
 
@@ -160,10 +180,10 @@ def note(kind, data, owner=b'CORE\0\0\0\0'):
     return struct.pack('<III', len(owner.rstrip(b'\0')) + 1, len(data), kind) + owner + data + b'\0' * (-len(data) % 4)
 
 
-def write_core(name, machine, root):
-    """Write a core as Linux does. Files of `root` are named as seen in it."""
+def write_core(name, machine, root, all_code=False):
+    """Write a core as Linux does. Files of `root` are named as seen in it. `all_code`: code may be in writable memory."""
     values = machine.registers()
-    maps = mappings(machine, values[SP])
+    maps = mappings(machine, values[SP], all_code)
     status = bytearray(392)
     struct.pack_into('<I', status, 32, machine.pid)
     struct.pack_into('<%dQ' % REGISTERS, status, 112, *values)

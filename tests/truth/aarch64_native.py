@@ -91,6 +91,7 @@ for path in paths:
     same = [a == b for a, b in zip(pcs, want)]
     if all(same) and len(pcs) == len(want):
         what = 'equal' if stack == 'complete' else 'equal, but ' + stack
+        what += ', marked' if marks & {'guess', 'image'} else ''
     elif all(same) and len(pcs) > len(want) and stack == 'complete':
         what = 'shorter in gdb'
     else:

@@ -159,7 +159,7 @@ static void aarch64_slots_of_imported_functions_are_recognised(void **state)
 {
     (void)state;
     const uint32_t plain[] = {nop, SLOT_CODE, nop}, first[] = {push_x16_lr, SLOT_CODE, nop},
-                   marked[] = {bti_c, SLOT_CODE, nop},
+                   marked[] = {bti_c, SLOT_CODE, nop}, two[] = {nop, SLOT_CODE, SLOT_CODE, nop},
                    other[] = {nop, 0x90000090, 0xf9407e11, 0x9103e210, 0xd61f0200, nop};
     uint64_t slot;
     unsigned pushed;
@@ -173,6 +173,8 @@ static void aarch64_slots_of_imported_functions_are_recognised(void **state)
         assert_false(in_slot(other, at, 6, &pushed));
         assert_false(in_slot(plain, at, 4, &pushed)); /* cut before its end */
     }
+    for (size_t at = 1; at <= 8; at++) /* one slot behind another */
+        assert_true(in_slot(two, at, 10, &pushed) && pushed == 0);
     assert_true(in_slot(first, 0, 6, &pushed) && pushed == 0);
     assert_true(in_slot(marked, 0, 6, &pushed));
     assert_false(in_slot(plain, 0, 6, &pushed) || in_slot(plain, 5, 6, &pushed));
