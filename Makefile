@@ -185,14 +185,15 @@ check: deps-check
 check-kernels: deps all
 	+tests/kernels/run
 
-# Recordings of an AArch64 machine; the program built for it, in an emulated one; and its LuaJITs at a thousand random
-# instructions: some 30 minutes.
+# Recordings of an AArch64 machine; the program built for it, in an emulated one; native code, LuaJITs and Node at a thousand random
+# instructions: some 45 minutes.
 check-aarch64: deps all
 	src/build/install-deps --aarch64
 	tests/truth/test_aarch64
 	tests/aarch64/run
 	tests/truth/test_aarch64_native 1000
 	tests/truth/test_aarch64_luajit 1000
+	tests/aarch64/v8_stops 250
 
 # Two million instructions of libraries and of x264, taken to have no CFI, each unwound: some minutes.
 check-steps: deps $(B)/tests/test_code_steps
