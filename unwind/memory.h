@@ -314,27 +314,31 @@ bool memory_has_instant(const struct memory *m, uint64_t address, uint64_t size)
 const uint8_t *memory_peek(const struct memory *m, uint64_t address, size_t size,
                            enum provenance *provenance);
 
+/* As memory_piece(), also while reads are noted. */
+static inline const uint8_t *memory_piece_unnoted(const struct memory *m, uint64_t address,
+                                                  size_t size, struct memory_piece *ret)
+{
+    const struct memory_layer *first = m->layers;
+    if (!m->nr_layers || !first->piece || first->when != MEMORY_OF_SAMPLE ||
+        address - m->stack_start < memory_stack_size(m))
+        return NULL;
+    return first->piece(first->context, address, size, ret);
+}
+
 /* Returns the `size` bytes that memory_read() would give, in place, if they came with the sample.
  * They are valid for this walk only. `ret` (may be NULL): the whole piece that holds them. NULL:
  * use memory_read(). */
 static inline const uint8_t *memory_piece(const struct memory *m, uint64_t address, size_t size,
                                           struct memory_piece *ret)
 {
-    const struct memory_layer *first = m->layers;
-    if (!m->nr_layers || !first->piece || first->when != MEMORY_OF_SAMPLE ||
-        (m->reads && m->reads->on) || address - m->stack_start < memory_stack_size(m))
-        return NULL;
-    return first->piece(first->context, address, size, ret);
+    return m->reads && m->reads->on ? NULL : memory_piece_unnoted(m, address, size, ret);
 }
 
 /* Returns whether a piece that came with the sample has these bytes. This is no read and is not
  * noted: what is concluded from it holds for this sample only. */
 static inline bool memory_has_piece(const struct memory *m, uint64_t address, size_t size)
 {
-    const struct memory_layer *first = m->layers;
-    return m->nr_layers && first->piece && first->when == MEMORY_OF_SAMPLE &&
-           address - m->stack_start >= memory_stack_size(m) &&
-           first->piece(first->context, address, size, NULL);
+    return memory_piece_unnoted(m, address, size, NULL) != NULL;
 }
 
 /* Returns whether the byte at `address`, outside the native stack, came with the sample. This does

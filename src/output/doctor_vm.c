@@ -43,30 +43,40 @@ static unsigned put_relatives(struct text *out, struct dso *dso)
     return nr;
 }
 
+/* Print why a file could not be searched, or what it holds that is not supported. Returns whether
+ * it could not be searched. */
+static bool put_problem(struct text *out, struct dso *dso)
+{
+    const char *problem = dso_problem(dso);
+    if (!problem)
+        put_relatives(out, dso);
+    else if (!dso_cfi(dso))
+        text_printf(out, "%s\n", problem);
+    return problem && !dso_cfi(dso);
+}
+
 /* Print why files could not be searched, each problem once. Returns the number of mapped pieces of
  * code. */
 static unsigned put_problems(struct text *out, const struct view *v, bool *any)
 {
-    VEC(const struct dso *) printed = {0};
+    VEC(const struct dso *) seen = {0};
     unsigned files = 0;
+    *any = false;
     const struct mapping *m = session_mapping_next(&v->process->thread, 0);
     for (; m; m = session_mapping_next(&v->process->thread, m->end)) {
         bool code = m->dso->kind == DSO_FILE && m->prot & PROT_EXEC;
         files += code;
         bool known = false;
-        vec_foreach (dso, &printed)
+        vec_foreach (dso, &seen)
             known |= *dso == m->dso;
-        if (code && !known && !dso_cfi(m->dso) && dso_problem(m->dso)) {
-            text_printf(out, "%s\n", dso_problem(m->dso));
-            (void)vec_push(&printed, m->dso); /* out of memory: it is printed again */
-        } else if (code && !known && !dso_problem(m->dso) && put_relatives(out, m->dso)) {
-            (void)vec_push(&printed, m->dso);
+        if (code && !known) {
+            *any |= put_problem(out, m->dso);
+            (void)vec_push(&seen, m->dso); /* out of memory: it is printed again */
         }
         if (m->end == UINT64_MAX)
             break;
     }
-    *any = printed.nr != 0;
-    vec_free(&printed);
+    vec_free(&seen);
     return files;
 }
 

@@ -8,16 +8,13 @@ usage: v8_stops.py LJPERF QEMU ROOT STOPS WORK OPTION...
 its line.
 """
 import collections
-import json
 import os
-import random
 import re
-import subprocess
 import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, '..', 'truth'))
-from aarch64_machine import Machine, write_core # noqa: E402
+from aarch64_machine import done_with, is_marked, random_cores, stack_of, summary # noqa: E402
 
 ljperf, qemu, root, stops, work = sys.argv[1], sys.argv[2], os.path.abspath(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 # (All is done by one thread: the emulator's stub tells of the others' signals, too.)
@@ -25,7 +22,6 @@ arguments = sys.argv[6:] + ['--single-threaded', '--v8-pool-size=0', os.path.joi
 BELOW = (r'(;(deep;){0,12}deep(;mid(;leaf)?)?|;sorts(;cmp(;leaf)?)?|;each(;cb(;mid(;leaf)?)?)?|;A|;m(;x(;mid(;leaf)?)?)?'
          r'|;rep(;rcb(;leaf)?)?|;rev(;leaf)?)?')
 PATH = re.compile('main(;work' + BELOW + ')?')
-A_PROCESS = 60
 
 
 def functions(thread):
@@ -40,29 +36,17 @@ def functions(thread):
     return ';'.join(reversed(names)), lines
 
 
-counts, judged, bad = collections.Counter(), 0, 0
-name = os.path.join(work, 'stop.core')
-while judged < stops:
-    with Machine(qemu, root, 'usr/bin/node', arguments, by_instruction=False) as machine:
-        machine.wait_for('begun')
-        machine.run(random.random() * 4)
-        for _ in range(min(A_PROCESS, stops - judged)):
-            if not machine.run(random.random() * 0.05):
-                raise SystemExit('node has ended')
-            write_core(name, machine, root, all_code=True)
-            out = subprocess.run([ljperf, 'bt', '--symfs', root, '--core', name, '--json'], capture_output=True, text=True).stdout
-            thread = json.loads(out)['threads'][0]
-            path, lines = functions(thread)
-            marked = any(f.get('provenance', 'exact') != 'exact' for f in thread['frames'])
-            whole, right = thread['stack'] == 'complete', PATH.fullmatch(path) and lines
-            judged += 1
-            what = 'not whole' if not whole else 'right' if right else 'wrong'
-            counts[what + (', marked' if marked else '')] += 1
-            if what != 'right' and bad < 5:
-                bad += 1
-                print(what, thread['stack'], path, 'all lines' if lines else 'a line is missing', [f['symbol'] for f in thread['frames'][:5]])
-                if 'KEEP' in os.environ:
-                    os.rename(name, os.path.join(os.environ['KEEP'], 'v8-%d.core' % judged))
-print('node %s: %d stops: %s' % (' '.join(sys.argv[6:]), judged, ', '.join(f'{n} {what}' for what, n in sorted(counts.items()))))
+counts, bad = collections.Counter(), 0
+for core in random_cores(stops, work, qemu, root, 'usr/bin/node', arguments, ready='begun', warm=2, pause=0.05, of_a_process=60, large=True):
+    thread = stack_of(ljperf, root, core)
+    path, lines = functions(thread)
+    right = PATH.fullmatch(path) and lines
+    what = 'not whole' if thread['stack'] != 'complete' else 'right' if right else 'wrong'
+    counts[what + (', marked' if is_marked(thread) else '')] += 1
+    if what != 'right' and bad < 5:
+        bad += 1
+        print(what, thread['stack'], path, 'all lines' if lines else 'a line is missing', [f['symbol'] for f in thread['frames'][:5]])
+    done_with(core, what != 'right')
+print(summary(' '.join(['node'] + sys.argv[6:]), counts))
 # 99 % right, of few stops all; none wrong without a mark.
-sys.exit(bool(counts['wrong'] or counts['right'] + counts['right, marked'] < judged * 0.99))
+sys.exit(bool(counts['wrong'] or counts['right'] + counts['right, marked'] < stops * 0.99))

@@ -6,6 +6,7 @@ some instructions one by one. The program's memory is the
 emulator's own, at the same addresses: /proc/PID/mem has it.
 """
 import ctypes
+import json
 import os
 import random
 import re
@@ -199,7 +200,10 @@ def write_core(name, machine, root, all_code=False):
     with open('/proc/%d/mem' % machine.pid, 'rb', 0) as memory:
         for start, end, flags, _, path in maps:
             memory.seek(start)
-            piece = memory.read(end - start)
+            try:
+                piece = memory.read(end - start)
+            except OSError: # behind a file's end, for example: a core lacks it, too
+                piece = b''
             flags |= RUN if path and not flags & WRITE else 0
             table.append(struct.pack('<IIQQQQQQ', PT_LOAD, flags, data, start, 0, len(piece), end - start, PAGE))
             data += len(piece)
@@ -207,3 +211,48 @@ def write_core(name, machine, root, all_code=False):
     head = b'\x7fELF\2\1\1' + bytes(9) + struct.pack('<HHIQQQIHHHHHH', 4, 183, 1, 0, 64, 0, 0, 64, 56, len(table), 0, 0, 0)
     with open(name, 'wb') as f:
         f.write(b''.join([head] + table + [notes] + pieces))
+
+
+# ---- stops --------------------------------------------------------------------------------------------------------
+
+def random_cores(number, work, qemu, root, program, arguments, ready=None, warm=0.1, pause=0.02, of_a_process=50, large=False):
+    """Yields paths of cores of random stops, which the next one may overwrite. `ready`: a line that the program prints when
+    its paths begin; `warm`: seconds that it runs then; `pause`: seconds at most between two stops; `large`: stops are some
+    steps behind the beginning of a block, and code may be in writable memory."""
+    made, failures = 0, 0
+    while made < number:
+        before = made
+        with Machine(qemu, root, program, arguments, by_instruction=not large) as machine:
+            if ready:
+                machine.wait_for(ready)
+            machine.run(warm * (0.5 + random.random()))
+            while made < min(before + of_a_process, number) and machine.run(random.random() * pause):
+                path = os.path.join(work, '%d.core' % made)
+                write_core(path, machine, root, all_code=large)
+                made += 1
+                yield path
+        failures += made == before
+        if failures > 10:
+            raise SystemExit('%s ends before it can be stopped' % program)
+
+
+def stack_of(ljperf, root, path):
+    """What bt says of a core's thread."""
+    out = subprocess.run([ljperf, 'bt', '--symfs', root, '--core', path, '--json'], capture_output=True, text=True).stdout
+    return json.loads(out)['threads'][0]
+
+
+def is_marked(thread):
+    return any(f.get('provenance', 'exact') != 'exact' for f in thread['frames'])
+
+
+def done_with(path, wrong):
+    """Remove a core; $KEEP: one that is wrong stays in that folder."""
+    if wrong and 'KEEP' in os.environ:
+        os.rename(path, os.path.join(os.environ['KEEP'], os.path.basename(path)))
+    else:
+        os.unlink(path)
+
+
+def summary(name, counts):
+    return '%s: %d stops: %s' % (name, sum(counts.values()), ', '.join('%d %s' % (n, what) for what, n in sorted(counts.items())))

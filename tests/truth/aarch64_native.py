@@ -11,37 +11,15 @@ Where gdb's stack ends before the program's entry, it is compared as far as it g
 import collections
 import json
 import os
-import random
 import re
 import subprocess
 import sys
 
-from aarch64_machine import Machine, write_core
+from aarch64_machine import done_with, is_marked, random_cores, stack_of, summary
 
 ljperf, qemu, gdb, root, stops, work = sys.argv[1:4] + [os.path.abspath(sys.argv[4]), int(sys.argv[5]), sys.argv[6]]
 program, arguments = sys.argv[7], sys.argv[8:]
-A_PROCESS = 50
 here = os.path.dirname(os.path.abspath(__file__))
-
-
-def make_cores():
-    paths = []
-    while len(paths) < stops:
-        with Machine(qemu, root, program, arguments) as machine:
-            machine.run(0.2 + random.random() * 0.3) # behind the loader
-            for _ in range(min(A_PROCESS, stops - len(paths))):
-                if not machine.run(random.random() * 0.02):
-                    break # the program has ended
-                paths.append(os.path.join(work, '%d.core' % len(paths)))
-                write_core(paths[-1], machine, root)
-    return paths
-
-
-def ours(path):
-    out = subprocess.run([ljperf, 'bt', '--symfs', root, '--core', path, '--json'], capture_output=True, text=True).stdout
-    thread = json.loads(out)['threads'][0]
-    frames = [f for f in thread['frames'] if not f.get('inlined')]
-    return thread['stack'], [int(f['pc'], 16) for f in frames], {f.get('provenance', 'exact') for f in frames}
 
 
 def theirs(paths):
@@ -56,53 +34,38 @@ def theirs(paths):
     return got
 
 
-def own_functions(path):
-    """The program's own functions, outermost first."""
-    out = subprocess.run([ljperf, 'bt', '--symfs', root, '--core', path, '--json'], capture_output=True, text=True).stdout
-    thread = json.loads(out)['threads'][0]
-    names = [f['symbol'] or '?' for f in thread['frames'] if f['module'] == '/' + program]
-    return thread['stack'], ';'.join(reversed(names)), [f for f in thread['frames'] if f.get('provenance', 'exact') != 'exact']
+def judge_by_path(thread, regex):
+    """The program's own functions, outermost first, must be a path that it can take."""
+    path = ';'.join(reversed([f['symbol'] or '?' for f in thread['frames'] if f['module'] == '/' + program]))
+    return ('right' if thread['stack'] == 'complete' and re.fullmatch(regex, path) else 'wrong'), path
 
 
-def judge_by_path(paths, regex):
-    counts = collections.Counter()
-    for path in paths:
-        stack, names, marked = own_functions(path)
-        right = stack == 'complete' and re.fullmatch(regex, names)
-        what = 'right' if right and not marked else 'right, marked' if right else 'wrong, marked' if marked else 'wrong'
-        counts[what] += 1
-        if what != 'right':
-            print(what, stack, names)
-            if 'KEEP' in os.environ:
-                os.rename(path, os.path.join(os.environ['KEEP'], os.path.basename(program) + '-' + os.path.basename(path)))
-    print('%s: %d stops: %s' % (program, len(paths), ', '.join('%d %s' % (n, what) for what, n in sorted(counts.items()))))
-    sys.exit(counts['right'] < len(paths))
-
-
-counts = collections.Counter()
-paths = make_cores()
-if gdb.startswith('path='):
-    judge_by_path(paths, gdb[5:])
-gdbs = theirs(paths)
-shown = 0
-for path in paths:
-    stack, pcs, marks = ours(path)
-    want = gdbs[path]
-    same = [a == b for a, b in zip(pcs, want)]
-    if all(same) and len(pcs) == len(want):
-        what = 'equal' if stack == 'complete' else 'equal, but ' + stack
-        what += ', marked' if marks & {'guess', 'image'} else ''
-    elif all(same) and len(pcs) > len(want) and stack == 'complete':
-        what = 'shorter in gdb'
+def judge_by_gdb(thread, want):
+    pcs = [int(f['pc'], 16) for f in thread['frames'] if not f.get('inlined')]
+    same = all(a == b for a, b in zip(pcs, want))
+    if thread['stack'] != 'complete':
+        what = 'not whole'
+    elif same and len(pcs) == len(want):
+        what = 'equal'
     else:
-        what = 'different, marked' if marks & {'guess', 'image'} else 'different'
+        what = 'shorter in gdb' if same and len(pcs) > len(want) else 'different'
+    return what, '%s, gdb: %s' % tuple([hex(p) if isinstance(p, int) else p for p in row] for row in (pcs, want))
+
+
+counts, shown = collections.Counter(), 0
+paths = list(random_cores(stops, work, qemu, root, program, arguments, warm=0.4))
+by_path = gdb[5:] if gdb.startswith('path=') else None
+gdbs = {} if by_path else theirs(paths)
+for path in paths:
+    thread = stack_of(ljperf, root, path)
+    what, told = judge_by_path(thread, by_path) if by_path else judge_by_gdb(thread, gdbs[path])
+    what += ', marked' if is_marked(thread) else ''
     counts[what] += 1
-    if what not in ('equal', 'shorter in gdb') and shown < 3:
+    good = what in ('equal', 'right', 'shorter in gdb')
+    if not good and shown < 3:
         shown += 1
-        print(what, stack, ['%x' % p for p in pcs], ['%x' % p if isinstance(p, int) else p for p in want])
-        if 'KEEP' in os.environ:
-            os.rename(path, os.path.join(os.environ['KEEP'], os.path.basename(program) + '-' + os.path.basename(path)))
-    elif os.path.exists(path):
-        os.unlink(path)
-print('%s: %d stops: %s' % (program, len(paths), ', '.join('%d %s' % (n, what) for what, n in sorted(counts.items()))))
-sys.exit(counts['equal'] + counts['shorter in gdb'] < len(paths) or counts['shorter in gdb'] > len(paths) / 20 + 2)
+        print(what, thread['stack'], told)
+    done_with(path, not good)
+print(summary(program, counts))
+shorter = counts['shorter in gdb']
+sys.exit(counts['equal'] + counts['right'] + shorter < len(paths) or shorter > len(paths) / 20 + 2)

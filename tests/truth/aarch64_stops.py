@@ -9,12 +9,11 @@ usage: aarch64_stops.py LJPERF QEMU ROOT STOPS WORK PROGRAM ARGUMENTS...
 """
 import collections
 import os
-import random
 import re
 import subprocess
 import sys
 
-from aarch64_machine import Machine, write_core
+from aarch64_machine import done_with, random_cores, summary
 
 ljperf, qemu, root, stops, work = sys.argv[1], sys.argv[2], os.path.abspath(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 program, arguments = sys.argv[6], sys.argv[7:]
@@ -48,29 +47,17 @@ def lua_path(text):
 
 
 counts, bad = collections.Counter(), 0
-name = os.path.join(work, 'stop.core')
-A_PROCESS = 100 # stops of one process: the JIT compiler does other things in the next
-judged = 0
-while judged < stops:
-    with Machine(qemu, root, program, arguments) as machine:
-        machine.wait_for('begun')
-        machine.run(0.1) # out of io.flush()
-        for _ in range(min(A_PROCESS, stops - judged)):
-            machine.run(random.random() * 0.02)
-            write_core(name, machine, root)
-            out = subprocess.run([ljperf, 'bt', '--symfs', root, '--core', name], capture_output=True, text=True).stdout
-            path, marked = lua_path(out)
-            whole = '# stack: complete' in out
-            judged += 1
-            right = whole and PATH.fullmatch(path)
-            counts['right' if right else 'not whole' if not whole else 'marked' if marked else 'wrong'] += 1
-            if not right and bad < 5:
-                bad += 1
-                print(f'{path}\n{out}')
-                if 'KEEP' in os.environ:
-                    os.rename(name, os.path.join(os.environ['KEEP'], f'{os.path.basename(program)}-{judged}.core'))
-print(f'{program} {" ".join(a for a in arguments if a.startswith("-"))}: {judged} stops: ' +
-      ', '.join(f'{n} {what}' for what, n in sorted(counts.items())))
+# (100 stops of a process: the JIT compiler does other things in the next. It runs first, out of io.flush().)
+for core in random_cores(stops, work, qemu, root, program, arguments, ready='begun', of_a_process=100):
+    out = subprocess.run([ljperf, 'bt', '--symfs', root, '--core', core], capture_output=True, text=True).stdout
+    path, marked = lua_path(out)
+    whole = '# stack: complete' in out
+    right = whole and PATH.fullmatch(path)
+    counts['right' if right else 'not whole' if not whole else 'marked' if marked else 'wrong'] += 1
+    if not right and bad < 5:
+        bad += 1
+        print(f'{path}\n{out}')
+    done_with(core, not right)
+print(summary(' '.join([program] + [a for a in arguments if a.startswith('-')]), counts))
 # 99.5 % right, of few stops all; none wrong without a mark.
-if judged < stops or counts['wrong'] or counts['right'] < judged * 0.995:
-    sys.exit(1)
+sys.exit(bool(counts['wrong'] or counts['right'] < stops * 0.995))

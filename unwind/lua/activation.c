@@ -209,8 +209,8 @@ static bool set_fetched(const struct lua_activation *a, struct lua_call *call)
 
 /* Is the newest call being made by a function that execute has called? It is in the list before all
  * of its parts are written, and execute's frame still has the call before it. */
-static bool is_being_made(const struct lua_walk *w, const struct lua_activation *a,
-                          const struct lua_call *call)
+static bool is_made_by_callee(const struct lua_walk *w, const struct lua_activation *a,
+                              const struct lua_call *call)
 {
     const struct lua_walk_state *s = &w->states.at[a->state];
     const struct lua_call *older = call + 1;
@@ -249,7 +249,7 @@ bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct 
         }
         call->index = saved;
     }
-    if (!by_site && saved != UINT32_MAX && is_being_made(w, a, call)) {
+    if (!by_site && saved != UINT32_MAX && is_made_by_callee(w, a, call)) {
         call->index = saved = UINT32_MAX;
         agrees = w->states.at[a->state].state.hookmask; /* its hook may run already */
     }

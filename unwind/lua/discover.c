@@ -275,12 +275,10 @@ const char *lua_relative(const struct runtime_image *image)
 {
     /* An error of luau_load(), VM/src/lvmload.cpp */
     static const char says[] = "%s: bytecode version mismatch (expected [%d..%d], got %d)";
-    struct runtime_segment s;
-    for (size_t i = 0; image->segment(image->context, i, &s); i++) {
-        const void *at = s.writable ? NULL : image->bytes(image->context, s.address, s.size);
-        if (at && memmem(at, s.size, says, sizeof(says)))
+    const char *at, *end;
+    for (size_t i = 0; lua_next_constants(image, &i, &at, &end);)
+        if (memmem(at, (size_t)(end - at), says, sizeof(says)))
             return "Luau";
-    }
     return NULL;
 }
 

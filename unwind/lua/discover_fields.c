@@ -353,14 +353,25 @@ static bool read_release(const char *at, const char *end, unsigned version, char
            (!version || ret[2] == (char)('0' + version - 50)) && (nr == 3 || ret[3] == '.');
 }
 
-bool lua_find_release(const struct runtime_image *image, unsigned version, char ret[static 16])
+bool lua_next_constants(const struct runtime_image *image, size_t *i, const char **start,
+                        const char **end)
 {
     struct runtime_segment s;
-    for (size_t i = 0; image->segment(image->context, i, &s); i++) {
-        const char *at = (const char *)image->bytes(image->context, s.address, s.size);
-        const char *end = at ? at + s.size : NULL;
-        if (s.writable || !at || !s.size)
+    while (image->segment(image->context, (*i)++, &s)) {
+        if (s.writable || !s.size)
             continue;
+        *start = (const char *)image->bytes(image->context, s.address, s.size);
+        *end = *start ? *start + s.size : NULL;
+        if (*start)
+            return true;
+    }
+    return false;
+}
+
+bool lua_find_release(const struct runtime_image *image, unsigned version, char ret[static 16])
+{
+    const char *at, *end;
+    for (size_t i = 0; lua_next_constants(image, &i, &at, &end);) {
         for (; (at = memmem(at, (size_t)(end - at), "Lua 5.", 6)); at++) {
             if (read_release(at, end, version, ret))
                 return true;

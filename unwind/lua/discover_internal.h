@@ -99,6 +99,10 @@ void lua_find_sites(const struct flow_code *code, const struct flow_frame *frame
  * or contradicts the version. */
 int lua_find_fields(const struct runtime_image *image, const struct flow_code *code,
                     struct lua_layout *ret, struct lua_evidence *ev, struct error *err);
+/* Get the next read-only segment, from number *i (0 at first) on; *i is moved behind it. Returns
+ * false if there is none. */
+bool lua_next_constants(const struct runtime_image *image, size_t *i, const char **start,
+                        const char **end);
 /* Get the release from the text in Lua's read-only data. Returns false if there is none of the
  * version; 0: any. */
 bool lua_find_release(const struct runtime_image *image, unsigned version, char ret[static 16]);

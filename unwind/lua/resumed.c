@@ -37,20 +37,6 @@ static bool is_known(const struct lua_walk *w, uint64_t address)
     return known;
 }
 
-/* Does the state name a call? Buffers of C functions hold old words, also of states that are gone:
- * their memory is partly in use for something else. */
-static bool has_call(struct lua_walk *w, const struct lua_state *s)
-{
-    const struct lua_fields *f = &w->reader.layout->fields;
-    uint8_t bytes[LUA_CI_MAX], older[LUA_CI_MAX];
-    if (s->ci == s->base_ci || !lua_read_moving(&w->reader, s->ci, bytes, f->ci.size))
-        return false;
-    if (f->ci.is_array)
-        return s->ci > s->base_ci && (s->ci - s->base_ci) % f->ci.size == 0;
-    return lua_read_moving(&w->reader, lua_u64(bytes, f->ci.previous), older, f->ci.size) &&
-           lua_u64(older, f->ci.next) == s->ci;
-}
-
 /* Returns the word of the state that is an address from `from` up to `to`; 0: there is none. */
 static uint64_t word_between(struct lua_walk *w, uint64_t state, uint64_t from, uint64_t to)
 {
@@ -113,8 +99,8 @@ int lua_find_resumed(struct lua_walk *w)
             break;
         if (!may_be_state(w, word, size) || is_known(w, word) ||
             !lua_state_read(&w->reader, word, false, &s) || s.global != global || s.status ||
-            !has_call(w, &s))
-            continue;
+            !lua_state_has_call(&w->reader, &s))
+            continue; /* or a word in an old buffer: a state that is gone */
         uint64_t catcher = word_between(w, word, from, to);
         size_t frame = catcher ? frame_of(w, catcher, first->frame) : first->frame;
         if (frame < first->frame)

@@ -26,12 +26,17 @@ static void take_moved(struct lua_state *s, uint64_t first)
     s->moved = first != s->stack && first >= OFFSETS_MAX && lua_is_address(first) ? first : 0;
 }
 
+static bool is_in_array(const struct lua_fields *f, const struct lua_state *s)
+{
+    return s->base_ci <= s->ci && (s->ci - s->base_ci) % f->ci.size == 0;
+}
+
 static bool is_sound(const struct lua_fields *f, const struct lua_state *s)
 {
     uint64_t slots = (s->top - s->stack) / SLOT;
     if (s->stack > s->top || (s->top - s->stack) % SLOT || slots > LUA_SLOTS_MAX + 1000)
         return false;
-    return !f->ci.is_array || (s->base_ci <= s->ci && (s->ci - s->base_ci) % f->ci.size == 0);
+    return !f->ci.is_array || is_in_array(f, s);
 }
 
 bool lua_state_read(struct lua_reader *r, uint64_t address, bool strict, struct lua_state *ret)
@@ -63,6 +68,18 @@ bool lua_state_read(struct lua_reader *r, uint64_t address, bool strict, struct 
     ret->top = slot_address(ret, ret->top);
     return lua_is_address(ret->global) && lua_is_address(ret->ci) && lua_is_address(ret->stack) &&
            (!strict || is_sound(f, ret));
+}
+
+bool lua_state_has_call(struct lua_reader *r, const struct lua_state *s)
+{
+    const struct lua_fields *f = &r->layout->fields;
+    uint8_t bytes[LUA_CI_MAX], older[LUA_CI_MAX];
+    if (s->ci == s->base_ci || !lua_read_moving(r, s->ci, bytes, f->ci.size))
+        return false;
+    if (f->ci.is_array)
+        return is_in_array(f, s);
+    return lua_read_moving(r, lua_u64(bytes, f->ci.previous), older, f->ci.size) &&
+           lua_u64(older, f->ci.next) == s->ci;
 }
 
 /* ---- one call ------------------------------------------------------------------------------ */

@@ -42,6 +42,10 @@ struct lua_state {
  * moment; else only those that always hold. Returns false if there is none. */
 bool lua_state_read(struct lua_reader *r, uint64_t address, bool strict, struct lua_state *ret);
 
+/* Returns whether the state has a call, besides its base: the newest one is in its array or list.
+ */
+bool lua_state_has_call(struct lua_reader *r, const struct lua_state *s);
+
 /* Append the state's calls, newest first, without the base CI. Functions and `index` of calls that
  * are not the newest Lua call are filled in. Returns -1 when memory is out, 1 if the list could be
  * read down to the base, 0 if not. */
