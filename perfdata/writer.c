@@ -228,7 +228,7 @@ static int file_finish(struct perfdata_writer *w, struct error *err)
         at += s.size;
     }
     for (unsigned i = 0; i < FEATURES; i++)
-        if (put(w, w->features[i].at, w->features[i].nr, err) < 0)
+        if (w->has_feature[i] && put(w, w->features[i].at, w->features[i].nr, err) < 0)
             return -1;
     if (fseeko(w->out, 0, SEEK_SET) < 0)
         return error_system(err, errno, "%s: cannot be written", w->path);
