@@ -11,21 +11,29 @@
 #include <sys/mman.h>
 #include <sys/utsname.h>
 
+/* The address of a line of /proc/kallsyms, "ADDRESS TYPE NAME", if it is of this symbol. */
+static bool is_symbol(const char *line, const char *end, const char *symbol, uint64_t *at)
+{
+    const size_t length = strlen(symbol);
+    if ((size_t)(end - line) <= length || end[-(ptrdiff_t)length - 1] != ' ' ||
+        memcmp(end - length, symbol, length) != 0)
+        return false;
+    *at = strtoull(line, NULL, 16);
+    return true;
+}
+
 /* Find the addresses of _text (or _stext) and _etext. Returns false if missing or hidden. */
 static bool kernel_range(const char **symbol, uint64_t *start, uint64_t *end)
 {
-    char line[512], name[64];
-    uint64_t text = 0, stext = 0, etext = 0, at;
+    char line[512], buffer[1 << 16]; /* (5 MB are read; a larger buffer takes fewer calls) */
+    uint64_t text = 0, stext = 0, etext = 0;
     FILE *f = fopen("/proc/kallsyms", "re");
+    if (f)
+        setvbuf(f, buffer, _IOFBF, sizeof(buffer));
     while (f && fgets(line, sizeof(line), f) && !etext) {
-        if (sscanf(line, "%" SCNx64 " %*c %63s", &at, name) != 2)
-            continue;
-        if (strcmp(name, "_text") == 0)
-            text = at;
-        else if (strcmp(name, "_stext") == 0)
-            stext = at;
-        else if (strcmp(name, "_etext") == 0)
-            etext = at;
+        const char *last = line + strcspn(line, "\n");
+        if (!is_symbol(line, last, "_text", &text) && !is_symbol(line, last, "_stext", &stext))
+            (void)is_symbol(line, last, "_etext", &etext);
     }
     if (f)
         fclose(f);
