@@ -199,7 +199,8 @@ check-aarch64: deps all
 check-steps: deps $(B)/tests/test_code_steps
 	tests/steps/run $(B)/tests/test_code_steps
 
-# Hours of an unattended recording beside processes that are born and die: make soak MINUTES=n.
+# Hours of an unattended recording beside processes that are born and die: make soak MINUTES=n. With
+# SOAK_MACHINE=1 a processor goes offline now and then, too, and the clock steps.
 MINUTES ?= 60
 soak: deps all
 	tests/soak $(MINUTES) $(B)/ljperf

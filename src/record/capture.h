@@ -4,6 +4,7 @@
 #define RECORD_CAPTURE_H
 
 #include "record/events.h"
+#include "record/offline.h"
 #include "record/options.h"
 #include "record/record.h"
 #include "record/synthesize.h"
@@ -39,6 +40,7 @@ struct capture {
     uint64_t passed;       /* CLOCK_MONOTONIC ns of the last pass over the rings */
     uint64_t first, last;  /* times of the file's first and last sample; first > last: no sample */
     uint64_t lost_records; /* sum of the counts in LOST records */
+    struct offline offline;
     uint64_t last_id;
     int last_event;
 

@@ -374,12 +374,25 @@ static int check_limits(struct capture *c, struct error *err)
     return capture_switch_file(c, err);
 }
 
+/* Say which processors are recorded no more. */
+static void say_offline(struct capture *c)
+{
+    int cpu;
+    const uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    while (c->system_wide && (cpu = offline_next(&c->offline, &c->events, now)) >= 0)
+        capture_say(c, false,
+                    "cpu %d went offline: the kernel records nothing of it from now on, even when "
+                    "it comes back; begin a new recording then",
+                    cpu);
+}
+
 static int run(struct capture *c, struct error *err)
 {
     bool any;
     for (;;) {
         if (pass(c, &any, err) < 0 || check_limits(c, err) < 0)
             return -1;
+        say_offline(c);
         if (c->disabled && !any)
             return 0;
         if (c->done && !c->disabled) {
@@ -499,6 +512,7 @@ static void capture_free(struct capture *c)
     vec_foreach (part, &c->parts)
         free(*part);
     vec_free(&c->parts);
+    offline_free(&c->offline);
     free(c->polls);
     free(c->program);
     free(c->path);

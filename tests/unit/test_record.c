@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Parts of the recorder that need no kernel: options, event names, trimming, rings. */
 #include "base/cursor.h"
+#include "record/offline.h"
 #include "record/options.h"
 #include "record/rings.h"
 #include "record/synthesize.h"
@@ -44,6 +45,17 @@ static void assert_refused(const char *said, char **argv)
 }
 
 #define REFUSED(said, ...) assert_refused(said, (char *[]){"record", __VA_ARGS__, NULL})
+
+static void test_lists_of_cpus(void **state)
+{
+    (void)state;
+    for (int cpu = 0; cpu < 12; cpu++)
+        assert_int_equal(offline_list_has("0-3,5,9-10", cpu),
+                         cpu <= 3 || cpu == 5 || cpu == 9 || cpu == 10);
+    assert_true(offline_list_has("0", 0));
+    assert_false(offline_list_has("", 0));
+    assert_false(offline_list_has("nonsense", 0));
+}
 
 static void test_defaults(void **state)
 {
@@ -500,6 +512,7 @@ static void test_ring(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists_of_cpus),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_extras),
