@@ -2,6 +2,8 @@
 /* See confine.h. */
 #include "base/confine.h"
 
+#include "base/broker.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -60,10 +62,10 @@ static void change_user(void)
     (void)changed;
 }
 
-static int leave_privileges(bool bpf, struct error *err)
+static int leave_privileges(uint64_t keep, struct error *err)
 {
     change_user();
-    if (!keep_capabilities(to_read | (bpf ? UINT64_C(1) << CAP_BPF : 0)))
+    if (!keep_capabilities(keep))
         return error_system(err, errno, "capabilities cannot be given up");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* (a change of the user undoes it) */
     (void)prctl(PR_SET_DUMPABLE, 0); /* its memory is not for others, and a core file less so */
@@ -122,10 +124,7 @@ static void leave_files(const int *keep, size_t nr)
 static const int allowed[] = {
     SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(readv), SCMP_SYS(preadv), SCMP_SYS(lseek),
     SCMP_SYS(write), SCMP_SYS(writev), /* to standard error: no other descriptor can be written */
-    SCMP_SYS(close), SCMP_SYS(openat2), SCMP_SYS(fstat), SCMP_SYS(stat), SCMP_SYS(lstat),
-    SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(fstatfs), SCMP_SYS(statfs), SCMP_SYS(access),
-    SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat),
-    SCMP_SYS(getdents64), SCMP_SYS(getcwd),
+    SCMP_SYS(close), SCMP_SYS(fstat),
     /* its memory */
     SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(membarrier),
     /* itself */
@@ -135,9 +134,16 @@ static const int allowed[] = {
     SCMP_SYS(gettid), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
     SCMP_SYS(getrusage), SCMP_SYS(getrlimit), SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity),
     SCMP_SYS(getcpu), SCMP_SYS(getrandom), SCMP_SYS(uname), SCMP_SYS(sysinfo),
+    SCMP_SYS(wait4), /* for its broker */
     /* time */
     SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(nanosleep),
     SCMP_SYS(clock_nanosleep)};
+
+/* A broker's, besides those. */
+static const int to_open[] = {SCMP_SYS(openat2),    SCMP_SYS(stat),     SCMP_SYS(lstat),
+                              SCMP_SYS(newfstatat), SCMP_SYS(statx),    SCMP_SYS(fstatfs),
+                              SCMP_SYS(statfs),     SCMP_SYS(readlink), SCMP_SYS(readlinkat),
+                              SCMP_SYS(getdents64)};
 
 #ifndef PAGEMAP_SCAN /* Linux 6.7: its argument has 96 bytes */
 #define PAGEMAP_SCAN _IOC(_IOC_READ | _IOC_WRITE, 'f', 16, 96)
@@ -151,18 +157,29 @@ static bool allow(scmp_filter_ctx filter, int call, unsigned argument, uint64_t 
     return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &is) == 0;
 }
 
-/* Calls that are harmless with these arguments. */
-static bool allow_some(scmp_filter_ctx filter)
+/* A call that is harmless with these bits of an argument. */
+struct some_call {
+    int call;
+    unsigned argument;
+    uint64_t mask, value;
+};
+
+static bool allow_some(scmp_filter_ctx filter, const struct some_call *some, size_t nr)
 {
-    const struct {
-        int call;
-        unsigned argument;
-        uint64_t mask, value;
-    } some[] = {
-        {SCMP_SYS(openat), 2, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, O_RDONLY},
-        {SCMP_SYS(open), 1, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, O_RDONLY},
+    bool ok = true;
+    for (size_t i = 0; i < nr && ok; i++)
+        ok = some[i].call < 0 || /* this machine has no such call */
+             allow(filter, some[i].call, some[i].argument, some[i].mask, some[i].value);
+    return ok;
+}
+
+/* What a process may do with its own memory, what it has open, and itself. */
+static bool allow_own(scmp_filter_ctx filter)
+{
+    const struct some_call some[] = {
         {SCMP_SYS(mmap), 2, PROT_EXEC, 0},
         {SCMP_SYS(mprotect), 2, PROT_EXEC, 0},
+        {SCMP_SYS(newfstatat), 3, AT_EMPTY_PATH, AT_EMPTY_PATH}, /* fstat() of some C libraries */
         {SCMP_SYS(ioctl), 1, UINT32_MAX, PAGEMAP_SCAN},
         {SCMP_SYS(fcntl), 1, UINT32_MAX, F_GETFD},
         {SCMP_SYS(fcntl), 1, UINT32_MAX, F_SETFD},
@@ -175,11 +192,23 @@ static bool allow_some(scmp_filter_ctx filter)
         {SCMP_SYS(sched_setaffinity), 0, UINT32_MAX, 0}, /* itself */
         {SCMP_SYS(tgkill), 0, UINT32_MAX, (uint64_t)getpid()},
     };
-    bool ok = true;
-    for (size_t i = 0; i < sizeof(some) / sizeof(*some) && ok; i++)
-        ok = some[i].call < 0 || /* this machine has no such call */
-             allow(filter, some[i].call, some[i].argument, some[i].mask, some[i].value);
-    return ok;
+    return allow_some(filter, some, sizeof(some) / sizeof(*some));
+}
+
+/* What a broker may open: nothing that it could write. */
+static bool allow_open(scmp_filter_ctx filter)
+{
+    const struct some_call some[] = {
+        {SCMP_SYS(openat), 2, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, O_RDONLY},
+        {SCMP_SYS(open), 1, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, O_RDONLY},
+    };
+    return allow_some(filter, some, sizeof(some) / sizeof(*some));
+}
+
+/* A call with a socket. (-1: no socket.) */
+static bool allow_with(scmp_filter_ctx filter, int call, int socket)
+{
+    return socket < 0 || allow(filter, call, 0, UINT32_MAX, (uint64_t)(unsigned)socket);
 }
 
 /* Add a rule for each call that this machine has. */
@@ -200,15 +229,28 @@ static int load_filter(scmp_filter_ctx filter, bool ok, struct error *err)
     return why ? error_system(err, why, "system calls cannot be filtered") : 0;
 }
 
-/* Allow only calls that read, and those that handle the process's own memory and itself; and
- * sendmsg() to `socket` (-1: none). */
-static int allow_calls(int socket, struct error *err)
+/* A reader's calls: with what is open, its own memory and itself; and messages to `socket` (-1:
+ * none), and to its broker and back. */
+static int allow_reading(int socket, int broker, struct error *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    bool ok =
-        filter && allow_some(filter) &&
-        add_all(filter, SCMP_ACT_ALLOW, allowed, sizeof(allowed) / sizeof(*allowed)) &&
-        (socket < 0 || allow(filter, SCMP_SYS(sendmsg), 0, UINT32_MAX, (uint64_t)(unsigned)socket));
+    bool ok = filter && allow_own(filter) &&
+              add_all(filter, SCMP_ACT_ALLOW, allowed, sizeof(allowed) / sizeof(*allowed)) &&
+              allow_with(filter, SCMP_SYS(sendmsg), socket) &&
+              allow_with(filter, SCMP_SYS(sendmsg), broker) &&
+              allow_with(filter, SCMP_SYS(recvmsg), broker);
+    return load_filter(filter, ok, err);
+}
+
+/* A broker's calls: those to open, too, and messages to its reader and back. */
+static int allow_opening(int reader, struct error *err)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    bool ok = filter && allow_own(filter) && allow_open(filter) &&
+              add_all(filter, SCMP_ACT_ALLOW, allowed, sizeof(allowed) / sizeof(*allowed)) &&
+              add_all(filter, SCMP_ACT_ALLOW, to_open, sizeof(to_open) / sizeof(*to_open)) &&
+              allow_with(filter, SCMP_SYS(sendmsg), reader) &&
+              allow_with(filter, SCMP_SYS(recvfrom), reader);
     return load_filter(filter, ok, err);
 }
 
@@ -272,28 +314,50 @@ static int forbid_calls(struct error *err)
     return load_filter(filter, ok, err);
 }
 #else
-static int allow_calls(int socket, struct error *err)
+static int not_filtered(struct error *err)
 {
-    (void)socket;
     return error_set(err, ERROR_UNSUPPORTED,
                      "system calls are not filtered: built without libseccomp");
 }
 
+static int allow_reading(int socket, int broker, struct error *err)
+{
+    (void)socket;
+    (void)broker;
+    return not_filtered(err);
+}
+
+static int allow_opening(int reader, struct error *err)
+{
+    (void)reader;
+    return not_filtered(err);
+}
+
 static int forbid_calls(struct error *err)
 {
-    return allow_calls(-1, err);
+    return not_filtered(err);
 }
 #endif
 
 /* ---- who gives up what --------------------------------------------------------------------- */
 
+/* Called in the broker. It does not use the descriptors that the reader keeps. */
+static int confine_broker(int socket, struct error *err)
+{
+    leave_files(&socket, 1);
+    if (leave_privileges(to_read, err) < 0)
+        return -1;
+    return allow_opening(socket, err) < 0;
+}
+
 int confine_reader(const int *keep, size_t nr, int socket, bool bpf, struct error *err)
 {
     (void)prctl(PR_SET_NAME, "ljperf-reader");
     leave_files(keep, nr);
-    if (leave_privileges(bpf, err) < 0)
+    int broker = broker_begin(confine_broker, err);
+    if (broker < 0 || leave_privileges(bpf ? UINT64_C(1) << CAP_BPF : 0, err) < 0)
         return -1;
-    return allow_calls(socket, err) < 0;
+    return allow_reading(socket, broker, err) < 0;
 }
 
 int confine_recorder(bool files, struct error *err)

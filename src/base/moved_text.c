@@ -2,9 +2,8 @@
 #include "base/moved_text.h"
 
 #include "base/other_file.h"
+#include "base/proc.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -67,10 +66,8 @@ static void compared_close(const struct compared *c)
 static bool compared_open(pid_t pid, const struct process_map *of_file, uint64_t *left,
                           struct compared *c)
 {
-    char path[32];
     c->left = left;
-    snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-    c->memory = open(path, O_RDONLY | O_CLOEXEC);
+    c->memory = proc_open(pid, "mem");
     c->file = c->memory >= 0 ? other_file_open_mapped(pid, of_file, NULL) : -1;
     if (c->file < 0)
         compared_close(c);

@@ -2,6 +2,7 @@
 /* Opens files that others own. See other_file.h. */
 #include "base/other_file.h"
 
+#include "base/broker.h"
 #include "base/mounts.h"
 
 #include <errno.h>
@@ -12,6 +13,43 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* ---- by a broker ---------------------------------------------------------------------------- */
+
+/* Ask to open a file of a path. */
+static int ask_open(enum broker_what what, pid_t pid, const char *path)
+{
+    struct broker_request q = {.what = what, .pid = pid};
+    struct broker_answer a;
+    return broker_ask(&q, path, &a);
+}
+
+/* The same for stat(). */
+static bool ask_stat(enum broker_what what, pid_t pid, const char *path, struct stat *ret)
+{
+    struct broker_request q = {.what = what, .pid = pid};
+    struct broker_answer a;
+    (void)broker_ask(&q, path, &a);
+    if (a.why == 0)
+        *ret = a.of.st;
+    return a.why == 0;
+}
+
+static int ask_mapped(pid_t pid, const struct process_map *map, bool *gone)
+{
+    struct broker_request q = {.what = BROKER_MAPPED,
+                               .pid = pid,
+                               .start = map->start,
+                               .end = map->end,
+                               .inode = map->inode};
+    struct broker_answer a;
+    int fd = broker_ask(&q, map->path, &a);
+    if (gone)
+        *gone = fd < 0 || a.gone;
+    return fd;
+}
+
+/* ---- by ourselves --------------------------------------------------------------------------- */
 
 enum { OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 
@@ -86,6 +124,8 @@ static int reopen(int place, pid_t pid, const char *path)
 
 int other_file_open(const char *path)
 {
+    if (broker_is_there())
+        return ask_open(BROKER_FILE, 0, path);
     return reopen(find_here(path, 0), 0, path);
 }
 
@@ -100,12 +140,16 @@ static bool stat_of(int place, pid_t pid, struct stat *ret)
 
 bool other_file_stat(const char *path, struct stat *ret)
 {
+    if (broker_is_there())
+        return ask_stat(BROKER_STAT, 0, path, ret);
     return stat_of(find_here(path, 0), 0, ret);
 }
 
 int other_file_open_shared(const char *path)
 {
     struct stat link, file;
+    if (broker_is_there())
+        return ask_open(BROKER_SHARED, 0, path);
     int place = find_here(path, O_NOFOLLOW);
     if (place < 0 || !look_at(place, 0, &link) || !S_ISLNK(link.st_mode))
         return reopen(place, 0, path);
@@ -149,11 +193,15 @@ static int find_in_root(pid_t pid, const char *path)
 
 int other_file_open_in_root(pid_t pid, const char *path)
 {
+    if (broker_is_there())
+        return ask_open(BROKER_IN_ROOT, pid, path);
     return reopen(find_in_root(pid, path), pid, NULL);
 }
 
 bool other_file_stat_in_root(pid_t pid, const char *path, struct stat *ret)
 {
+    if (broker_is_there())
+        return ask_stat(BROKER_STAT_IN_ROOT, pid, path, ret);
     return stat_of(find_in_root(pid, path), pid, ret);
 }
 
@@ -186,6 +234,8 @@ static int open_by_path(pid_t pid, const struct process_map *map)
 int other_file_open_mapped(pid_t pid, const struct process_map *map, bool *gone)
 {
     char link[64];
+    if (broker_is_there())
+        return ask_mapped(pid, map, gone);
     int fd = map->path[0] == '/' ? open_by_path(pid, map) : -1;
     if (gone)
         *gone = fd < 0;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "base/process_maps.h"
 
+#include "base/proc.h"
 #include "base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAPS_MAX = 64 << 20 }; /* bytes of a /proc/PID/maps that are read at most */
 
-static int read_all(const char *path, char **ret, struct error *err)
+/* Closes `fd`. */
+static int read_all(pid_t pid, int fd, char **ret, struct error *err)
 {
     size_t size = 0, cap = 64 << 10;
     char *text = malloc(cap + 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int why = errno;
     ssize_t n = -1;
     if (fd < 0 || !text) {
         free(text);
         if (fd < 0)
-            return error_system(err, errno, "%s", path);
+            return error_system(err, why, "/proc/%d/maps", (int)pid);
         close(fd);
         return error_no_memory(err);
     }
@@ -61,13 +61,12 @@ static bool parse_map(char *line, struct process_map *ret)
     return true;
 }
 
-int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err)
+int process_maps_take(pid_t pid, int fd, struct process_maps *ret, struct error *err)
 {
-    char path[64], *save = NULL;
+    char *save = NULL;
     struct process_map map;
     *ret = (struct process_maps){0};
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    if (read_all(path, &ret->text, err) < 0)
+    if (read_all(pid, fd, &ret->text, err) < 0)
         return -1;
     for (char *line = strtok_r(ret->text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         if (parse_map(line, &map) && !vec_push(&ret->maps, map)) {
@@ -76,6 +75,11 @@ int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err)
         }
     }
     return 0;
+}
+
+int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err)
+{
+    return process_maps_take(pid, proc_open(pid, "maps"), ret, err);
 }
 
 void process_maps_free(struct process_maps *maps)
@@ -93,11 +97,11 @@ bool process_map_same_file(const struct process_map *a, const struct process_map
 const char *process_map_live_path(pid_t pid, const struct process_map *map, char *buffer,
                                   size_t size)
 {
-    struct stat st;
+    struct proc_place program;
     if (map->path[0] != '/' || !map->path[text_undeleted(map->path)])
         return NULL;
     snprintf(buffer, size, "/proc/%d/exe", (int)pid);
-    if (stat(buffer, &st) == 0 && st.st_ino == map->inode)
+    if (proc_place(pid, "exe", &program) && program.ino == map->inode)
         return buffer;
     snprintf(buffer, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, map->start,
              map->end);

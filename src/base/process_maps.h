@@ -35,6 +35,9 @@ struct process_maps {
 };
 
 int process_maps_read(pid_t pid, struct process_maps *ret, struct error *err);
+/* The same from a descriptor as proc_open(pid, "maps") returns it (-1: errno says why there is
+ * none), which this function closes. */
+int process_maps_take(pid_t pid, int fd, struct process_maps *ret, struct error *err);
 void process_maps_free(struct process_maps *maps);
 /* Returns whether both are of one file. */
 bool process_map_same_file(const struct process_map *a, const struct process_map *b);

@@ -88,7 +88,7 @@ static const char *why_another(const struct search *s, const char *path, const s
     if (want->size)
         return build_id_equal(want, &e->build_id) ? NULL : "its build id differs";
     const struct dso_options *o = &s->d->all->options;
-    if (s->d->dso.kind != DSO_FILE || o->symfs || stat(path, &st) < 0)
+    if (s->d->dso.kind != DSO_FILE || o->symfs || !other_file_stat(path, &st))
         return NULL;
     if (inode && st.st_ino != inode)
         return "its inode differs, and no build id was recorded";

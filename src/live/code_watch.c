@@ -147,18 +147,17 @@ static int open_mapped(const struct code_process *p)
  * about this process. */
 static void open_file(const struct code_process *p, struct kept_file *file)
 {
-    char of[32];
-    struct stat st, process;
+    struct stat st;
+    struct proc_place process;
     if (!file->path || file->fd >= 0)
         return;
-    snprintf(of, sizeof(of), "/proc/%" PRIu32, p->pid);
     int fd = other_file_open_in_root((pid_t)p->pid, file->path);
     if (fd < 0 && file == &p->file[DUMP] && file->tries++ < OPEN_TRIES)
         fd = open_mapped(p);
     if (fd < 0)
         return;
-    bool known = fstat(fd, &st) == 0 && stat(of, &process) == 0;
-    file->refused = known && st.st_uid != process.st_uid && st.st_uid != 0;
+    bool known = fstat(fd, &st) == 0 && proc_place((pid_t)p->pid, "", &process);
+    file->refused = known && st.st_uid != process.uid && st.st_uid != 0;
     if (known && !file->refused)
         file->fd = fd;
     else

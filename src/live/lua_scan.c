@@ -2,19 +2,16 @@
 /* Find the Lua VMs of a live process. See lua_scan.h. */
 #include "live/lua_scan.h"
 
+#include "base/proc.h"
 #include "base/text.h"
 #include "live/runtime_files.h"
 #include "unwind/luajit/runtime.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- reading a process ------------------------------------------------------------------- */
@@ -25,16 +22,14 @@ struct process_memory {
 
 int process_memory_open(pid_t pid, struct process_memory **ret, struct error *err)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = proc_open(pid, "mem");
     if (fd < 0 && (errno == EACCES || errno == EPERM))
         return error_system(err, errno,
-                            "%s: only the process's user can read it, with CAP_SYS_PTRACE where "
-                            "kernel.yama.ptrace_scope is not 0",
-                            path);
+                            "/proc/%d/mem: only the process's user can read it, with "
+                            "CAP_SYS_PTRACE where kernel.yama.ptrace_scope is not 0",
+                            (int)pid);
     if (fd < 0)
-        return error_system(err, errno, "%s", path);
+        return error_system(err, errno, "/proc/%d/mem", (int)pid);
     struct process_memory *p = malloc(sizeof(*p));
     if (!p) {
         close(fd);
@@ -207,11 +202,9 @@ static long scan(int pagemap, uint64_t start, uint64_t end, uint64_t *walk_end,
 
 static struct page_finder finder_open(pid_t pid, lua_scan_range_list *to)
 {
-    char path[64];
     uint64_t ignored;
     struct scanned_region regions[REGIONS_AT_ONCE];
-    snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = proc_open(pid, "pagemap");
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     return (struct page_finder){.pagemap = fd,
                                 .page = page,

@@ -8,12 +8,11 @@
 #include "base/clock.h"
 #include "base/confine.h"
 #include "base/other_file.h"
+#include "base/proc.h"
 #include "perfdata/vmevent.h"
 #include "unwind/lua/runtime.h"
 #include "unwind/luajit/runtime.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -283,15 +282,13 @@ static int target_from_start(struct process_watch *watch, pid_t pid, struct erro
 
 static int scan_all_processes(struct process_watch *watch, struct error *err)
 {
-    DIR *dir = opendir("/proc");
+    pid_t pids[PROC_PIDS_MAX], after = 0;
     int failed = 0;
-    for (struct dirent *e;
-         dir && !failed && !reader_hurried(watch->reader) && (e = readdir(dir));) {
-        if (isdigit((unsigned char)e->d_name[0]))
-            failed = target_from_start(watch, (pid_t)atoi(e->d_name), err);
+    for (size_t nr = PROC_PIDS_MAX; nr == PROC_PIDS_MAX && !failed;) {
+        nr = proc_processes(after, pids, PROC_PIDS_MAX);
+        for (size_t i = 0; i < nr && !failed && !reader_hurried(watch->reader); i++)
+            failed = target_from_start(watch, after = pids[i], err);
     }
-    if (dir)
-        closedir(dir);
     return failed;
 }
 
@@ -551,14 +548,6 @@ static int look_at_record(void *context, const struct perf_event_header *h, stru
 
 /* ---- passes -------------------------------------------------------------------------------- */
 
-static bool is_gone(pid_t pid)
-{
-    char path[32];
-    struct stat st;
-    snprintf(path, sizeof(path), "/proc/%d", pid);
-    return stat(path, &st) < 0 && errno == ENOENT; /* (access() would ask without capabilities) */
-}
-
 /* End the processes with a VM that are gone. The rings are emptied one after the other, so a
  * process's samples, or even the fork that created it, may come from another cpu's ring after its
  * exit. Such a record has begun the process anew, and no further exit follows. */
@@ -568,12 +557,12 @@ static int end_those_gone(struct process_watch *watch, struct error *err)
     bool ok = true;
     vec_foreach (slot, &watch->targets) {
         pid_t pid = lua_watch_pid(slot->value);
-        ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
+        ok = ok && (!proc_is_gone(pid) || vec_push(&gone, pid));
     }
     vec_foreach (slot, &watch->tasks) {
         pid_t pid = (pid_t)(slot->key - 1);
         bool has_vm = (uintptr_t)slot->value & (HOLDS_MASK & ~HOLDS_UNKNOWN);
-        ok = ok && (!has_vm || !is_gone(pid) || vec_push(&gone, pid));
+        ok = ok && (!has_vm || !proc_is_gone(pid) || vec_push(&gone, pid));
     }
     int failed = ok ? 0 : error_no_memory(err);
     for (size_t i = 0; i < gone.nr && !failed; i++)
@@ -593,7 +582,7 @@ static int forget_tasks_gone(struct process_watch *watch, struct error *err)
         return 0;
     vec_foreach (slot, &watch->tasks) {
         pid_t pid = (pid_t)(slot->key - 1);
-        ok = ok && (!is_gone(pid) || vec_push(&gone, pid));
+        ok = ok && (!proc_is_gone(pid) || vec_push(&gone, pid));
     }
     vec_foreach (pid, &gone)
         task_forget(watch, *pid);

@@ -2,6 +2,7 @@
 /* The queue, the pieces, and the reader. See reader.h. */
 #include "live/reader.h"
 
+#include "base/broker.h"
 #include "base/clock.h"
 #include "base/threads.h"
 #include "base/vec.h"
@@ -360,6 +361,7 @@ static void be_process(struct reader *r, pid_t recorder)
         keep_error(r, &err);
     if (getppid() == recorder)
         (void)work_on(r);
+    broker_end();
     _exit(0);
 }
 

@@ -2,6 +2,7 @@
 /* Files and the VMs in them. See runtime_files.h. */
 #include "live/runtime_files.h"
 
+#include "base/clock.h"
 #include "base/cursor.h"
 #include "base/other_file.h"
 #include "base/vec.h"
@@ -26,6 +27,7 @@ enum {
 struct known_file {
     struct runtime_file_key key;
     uint64_t size, mtime; /* mtime in ns; both as of the search, since inode numbers are reused */
+    uint64_t compared;    /* CLOCK_MONOTONIC in ns: when these were found to be the file's */
     struct runtime_file holds;
     void *layouts[RUNTIMES_MAX]; /* owned; as in `holds` */
     char *problem;               /* why a runtime in it could not be understood; NULL: none */
@@ -233,6 +235,20 @@ static int look_into(struct runtime_files *f, int fd, const struct process_map *
     return failed;
 }
 
+/* Whether a file is still what was searched. Many processes map the same files: each is asked for
+ * its state once in a while. One that cannot be asked for it is taken for the same. */
+static bool is_same(struct known_file *k, pid_t pid, const struct process_map *map)
+{
+    enum { ASK_AGAIN_NS = 100000000 };
+    struct stat st;
+    const uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (now - k->compared < ASK_AGAIN_NS)
+        return true;
+    bool there = other_file_stat_in_root(pid, map->path, &st) && st.st_ino == map->inode;
+    k->compared = now;
+    return !there || (k->size == (uint64_t)st.st_size && k->mtime == mtime_of(&st));
+}
+
 int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_map *map,
                        struct runtime_file *ret, struct error *err)
 {
@@ -241,8 +257,7 @@ int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_
     struct known_file *k = find(f, &key);
     struct stat st = {0};
     *ret = (struct runtime_file){0};
-    bool there = other_file_stat_in_root(pid, map->path, &st) && st.st_ino == map->inode;
-    if (k && (!there || (k->size == (uint64_t)st.st_size && k->mtime == mtime_of(&st)))) {
+    if (k && is_same(k, pid, map)) {
         *ret = k->holds;
         return 0;
     }
@@ -250,9 +265,12 @@ int runtime_files_look(struct runtime_files *f, pid_t pid, const struct process_
     if (!k)
         return error_no_memory(err);
     int fd = other_file_open_mapped(pid, map, NULL);
-    if (fd >= 0)
-        (void)fstat(fd, &st);
-    *k = (struct known_file){.key = key, .size = (uint64_t)st.st_size, .mtime = mtime_of(&st)};
+    if (fd < 0 || fstat(fd, &st) < 0)
+        (void)other_file_stat_in_root(pid, map->path, &st);
+    *k = (struct known_file){.key = key,
+                             .size = (uint64_t)st.st_size,
+                             .mtime = mtime_of(&st),
+                             .compared = clock_ns(CLOCK_MONOTONIC)};
     if (look_into(f, fd, map, k, err) < 0) {
         file_free(k);
         return -1;

@@ -5,18 +5,16 @@
 #include "base/hash_table.h"
 #include "base/moved_text.h"
 #include "base/other_file.h"
+#include "base/proc.h"
 #include "record/synthesize_internal.h"
 #include "dso/elf_image.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -64,7 +62,7 @@ static bool build_id_read(const struct synthesis *s, const struct synth_map *m,
     *ret = (struct build_id){0};
     int fd = other_file_open_mapped((pid_t)m->pid, &map, &gone), again;
     if (fd < 0)
-        return false;
+        return errno == ENOTSUP; /* (no ELF file) */
     again = gone && s->keep ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     bool read = elf_image_take(m->name, fd, &image, &err) == 0;
     if (read) {
@@ -160,12 +158,13 @@ static struct synth_map map_of(pid_t pid, const struct process_map *m)
                               .name = m->path[0] ? m->path : "//anon"};
 }
 
-static int synthesize_maps(const struct synthesis *s, pid_t pid, struct error *err)
+/* `fd`: of /proc/PID/maps; closes it. */
+static int synthesize_maps(const struct synthesis *s, pid_t pid, int fd, struct error *err)
 {
     struct process_maps maps;
     struct error gone;
     int r = 0;
-    if (process_maps_read(pid, &maps, &gone) < 0)
+    if (process_maps_take(pid, fd, &maps, &gone) < 0)
         return 0;
     moved_text_restore(pid, &maps);
     for (size_t i = 0; i < maps.maps.nr && !r; i++) {
@@ -182,35 +181,7 @@ static int synthesize_maps(const struct synthesis *s, pid_t pid, struct error *e
 
 /* ---- processes ----------------------------------------------------------------------------- */
 
-struct task_status {
-    char comm[16];
-    uint32_t tgid, ppid;
-};
-
-static bool task_status_read(pid_t tid, struct task_status *ret)
-{
-    char path[64], line[256];
-    bool named = false;
-    *ret = (struct task_status){0};
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        if (strncmp(line, "Name:\t", 6) == 0) {
-            line[strcspn(line, "\n")] = 0;
-            snprintf(ret->comm, sizeof(ret->comm), "%.15s", line + 6);
-            named = true;
-        }
-        if (sscanf(line, "PPid: %" SCNu32, &ret->ppid) == 1)
-            break; /* comes after Tgid */
-        (void)sscanf(line, "Tgid: %" SCNu32, &ret->tgid);
-    }
-    if (f)
-        fclose(f);
-    return named && ret->tgid;
-}
-
-static int put_comm(const struct synthesis *s, pid_t tid, const struct task_status *t,
-                    struct error *err)
+static int put_comm(const struct synthesis *s, const struct proc_task *t, struct error *err)
 {
     struct {
         struct perf_event_header header;
@@ -219,19 +190,18 @@ static int put_comm(const struct synthesis *s, pid_t tid, const struct task_stat
         uint8_t trailer[SYNTH_TRAILER];
     } r = {.header = {PERF_RECORD_COMM, PERF_RECORD_MISC_USER, 0},
            .pid = t->tgid,
-           .tid = (uint32_t)tid};
+           .tid = (uint32_t)t->tid};
     memcpy(r.comm, t->comm, sizeof(r.comm));
     return synthesize_put(s, &r.header, offsetof(__typeof__(r), comm) + strlen(t->comm) + 1, err);
 }
 
 int synthesize_comm(const struct synthesis *s, pid_t pid, struct error *err)
 {
-    struct task_status t;
-    return task_status_read(pid, &t) ? put_comm(s, pid, &t, err) : 0;
+    struct proc_task t;
+    return proc_task(pid, &t) ? put_comm(s, &t, err) : 0;
 }
 
-static int put_fork(const struct synthesis *s, pid_t tid, const struct task_status *t,
-                    struct error *err)
+static int put_fork(const struct synthesis *s, const struct proc_task *t, struct error *err)
 {
     struct {
         struct perf_event_header header;
@@ -240,25 +210,22 @@ static int put_fork(const struct synthesis *s, pid_t tid, const struct task_stat
         uint8_t trailer[SYNTH_TRAILER];
     } r = {.header = {PERF_RECORD_FORK, PERF_RECORD_MISC_FORK_EXEC, 0},
            .pid = t->tgid,
-           .tid = (uint32_t)tid};
+           .tid = (uint32_t)t->tid};
     /* A process is created by its parent, a thread by its process. */
-    r.ppid = r.ptid = (uint32_t)tid == t->tgid ? t->ppid : t->tgid;
+    r.ppid = r.ptid = (uint32_t)t->tid == t->tgid ? t->ppid : t->tgid;
     return synthesize_put(s, &r.header, offsetof(__typeof__(r), trailer), err);
 }
 
-static int synthesize_task(const struct synthesis *s, pid_t tid, struct error *err)
+static int put_task(const struct synthesis *s, const struct proc_task *t, struct error *err)
 {
-    struct task_status t;
-    if (!task_status_read(tid, &t))
-        return 0;
-    return put_fork(s, tid, &t, err) < 0 || put_comm(s, tid, &t, err) < 0 ? -1 : 0;
+    return put_fork(s, t, err) < 0 || put_comm(s, t, err) < 0 ? -1 : 0;
 }
 
 /* Put the namespaces of a process, in the order of the kernel's records; zeros: not known. */
 static int put_namespaces(const struct synthesis *s, pid_t pid, struct error *err)
 {
-    static const char *const names[] = {"net", "uts", "ipc", "pid", "user", "mnt", "cgroup"};
-    enum { NR = sizeof(names) / sizeof(*names) };
+    enum { NR = PROC_NAMESPACES };
+    struct proc_place places[NR];
     struct {
         struct perf_event_header header;
         uint32_t pid, tid;
@@ -271,36 +238,42 @@ static int put_namespaces(const struct synthesis *s, pid_t pid, struct error *er
            .pid = (uint32_t)pid,
            .tid = (uint32_t)pid,
            .nr = NR};
+    proc_namespaces(pid, places);
     for (size_t i = 0; i < NR; i++) {
-        char path[64];
-        struct stat st;
-        snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, names[i]);
-        if (stat(path, &st) < 0)
-            continue;
-        r.at[i].dev = st.st_dev;
-        r.at[i].ino = st.st_ino;
+        r.at[i].dev = places[i].dev;
+        r.at[i].ino = places[i].ino;
     }
     return synthesize_put(s, &r.header, offsetof(__typeof__(r), trailer), err);
 }
 
+/* Put the threads of a process from this index on; the first one is put by itself. */
+static int put_threads(const struct synthesis *s, struct proc_task *tasks, size_t nr, pid_t pid,
+                       struct error *err)
+{
+    for (uint64_t from = 0; nr;) {
+        for (size_t i = 0; i < nr; i++) {
+            if (tasks[i].tid != pid && put_task(s, &tasks[i], err) < 0)
+                return -1;
+        }
+        from += nr;
+        nr = nr == PROC_TASKS_MAX ? proc_tasks(pid, from, tasks, PROC_TASKS_MAX, NULL) : 0;
+    }
+    return 0;
+}
+
 int synthesize_process(const struct synthesis *s, pid_t pid, struct error *err)
 {
-    char path[64];
-    int r = synthesize_task(s, pid, err);
+    struct proc_task tasks[PROC_TASKS_MAX];
+    int maps;
+    size_t nr = proc_tasks(pid, 0, tasks, PROC_TASKS_MAX, &maps);
+    int r = nr && tasks[0].tid == pid ? put_task(s, &tasks[0], err) : 0;
     if (!r && s->namespaces)
         r = put_namespaces(s, pid, err);
     if (!r)
-        r = synthesize_maps(s, pid, err);
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    DIR *dir = opendir(path);
-    for (struct dirent *d; !r && dir && (d = readdir(dir));) {
-        pid_t tid = atoi(d->d_name);
-        if (tid > 0 && tid != pid)
-            r = synthesize_task(s, tid, err);
-    }
-    if (dir)
-        closedir(dir);
-    return r;
+        r = synthesize_maps(s, pid, maps, err);
+    else if (maps >= 0)
+        close(maps);
+    return r ? r : put_threads(s, tasks, nr, pid, err);
 }
 
 int synthesize_list(pid_vec *ret, struct error *err)
@@ -377,9 +350,9 @@ static int put_thread_map(const struct synthesis *s, const pid_t *tids, size_t n
         return error_no_memory(err);
     all[0].pid = UINT64_MAX;
     for (size_t i = 0; tids && i < nr_tids; i++) {
-        struct task_status t;
+        struct proc_task t;
         all[i].pid = (uint64_t)tids[i];
-        if (task_status_read(tids[i], &t))
+        if (proc_task(tids[i], &t))
             memcpy(all[i].comm, t.comm, sizeof(t.comm));
     }
     int r = put_list(s, PERF_RECORD_THREAD_MAP, (const uint8_t *)all, tids ? nr_tids : 1,

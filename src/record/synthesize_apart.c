@@ -2,6 +2,7 @@
 /* See synthesize_apart.h. */
 #include "record/synthesize_apart.h"
 
+#include "base/broker.h"
 #include "base/clock.h"
 #include "base/confine.h"
 #include "record/record.h"
@@ -114,7 +115,9 @@ static void be_process(const struct synthesis *s, int socket, const pid_t *pids,
     if (!to || confine_reader(&socket, 1, socket, false, &err) < 0)
         _exit(1);
     to->socket = socket;
-    _exit(getppid() != recorder || send_all(s, to, pids, nr) < 0);
+    int failed = getppid() != recorder || send_all(s, to, pids, nr) < 0;
+    broker_end();
+    _exit(failed);
 }
 
 /* ---- the recorder -------------------------------------------------------------------------- */

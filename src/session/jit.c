@@ -298,13 +298,11 @@ static bool find_kept(struct session *s, const struct process *p, uint8_t kind, 
  * recorded) is still in that namespace. */
 static uint32_t inner_pid(struct process *p)
 {
-    char path[64];
-    struct stat st;
+    struct proc_place its;
     if (p->inner_pid)
         return p->inner_pid;
     p->inner_pid = p->pid;
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/ns/pid", p->pid);
-    if (!p->pid_ns || (stat(path, &st) == 0 && st.st_ino == p->pid_ns))
+    if (!p->pid_ns || (proc_place((pid_t)p->pid, "ns/pid", &its) && its.ino == p->pid_ns))
         p->inner_pid = proc_inner_pid(p->pid);
     return p->inner_pid;
 }

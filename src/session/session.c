@@ -3,6 +3,7 @@
 #include "session/lists.h"
 #include "session/session.h"
 #include "base/intern.h"
+#include "base/proc.h"
 #include "session/session_internal.h"
 
 #include <inttypes.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 /* ---- creating ---------------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ int session_create(const struct perfdata *pd, struct dsos *dsos,
                    const struct session_options *options, struct session **ret, struct error *err)
 {
     struct session *s = calloc(1, sizeof(*s));
-    struct stat st;
+    struct proc_place our;
     if (!s)
         return error_no_memory(err);
     s->pd = pd;
@@ -56,8 +56,8 @@ int session_create(const struct perfdata *pd, struct dsos *dsos,
     kernel_init(&s->kernel);
     kernel_init(&s->guest_kernel);
     s->clock_is_monotonic = clock_is_monotonic(pd);
-    if (stat("/proc/self/ns/mnt", &st) == 0)
-        s->mnt_ns = st.st_ino;
+    if (proc_place(0, "ns/mnt", &our))
+        s->mnt_ns = our.ino;
     s->names = intern_create();
     if (!s->names) {
         session_free(s);

@@ -6,12 +6,10 @@
  */
 #include "base/cursor.h"
 #include "base/intern.h"
+#include "base/proc.h"
 #include "session/session_internal.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 /* ---- address spaces ---------------------------------------------------------------------- */
 
@@ -297,11 +295,10 @@ uint32_t process_root(struct session *s, struct process *p)
         return p->root;
     p->root_known = true;
     p->root = 0;
-    char path[64];
-    struct stat st;
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/ns/mnt", p->pid);
-    bool alive = (p->mnt_ns == 0 || p->mnt_ns != s->mnt_ns) && stat(path, &st) == 0;
-    if (alive && st.st_ino != s->mnt_ns && (p->mnt_ns == 0 || p->mnt_ns == st.st_ino))
+    struct proc_place its;
+    bool alive =
+        (p->mnt_ns == 0 || p->mnt_ns != s->mnt_ns) && proc_place((pid_t)p->pid, "ns/mnt", &its);
+    if (alive && its.ino != s->mnt_ns && (p->mnt_ns == 0 || p->mnt_ns == its.ino))
         p->root = p->pid;
     return p->root;
 }

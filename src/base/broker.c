@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The reader's side of the broker. See broker.h. */
+#include "base/broker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a process may do is a state of the process, as its capabilities are: so is whom it asks. Set
+ * once, while the process has one thread. */
+static struct {
+    pid_t pid; /* 0: there is no broker */
+    int socket;
+} broker;
+
+bool broker_is_there(void)
+{
+    return broker.pid != 0;
+}
+
+/* The descriptor that came with a message; -1: none. */
+static int descriptor_of(struct msghdr *m)
+{
+    int fd = -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(fd)))
+        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    return fd;
+}
+
+/* Returns the bytes of the answer; -1: there is none. */
+static ssize_t receive(struct broker_answer *ret, int *fd)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec what = {ret, sizeof(*ret)};
+    struct msghdr m;
+    ssize_t got;
+    do {
+        m = (struct msghdr){.msg_iov = &what,
+                            .msg_iovlen = 1,
+                            .msg_control = control.bytes,
+                            .msg_controllen = sizeof(control.bytes)};
+        got = recvmsg(broker.socket, &m, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    *fd = got > 0 ? descriptor_of(&m) : -1;
+    return got;
+}
+
+int broker_ask(struct broker_request *q, const char *path, struct broker_answer *ret)
+{
+    const size_t length = path ? strlen(path) : 0;
+    int fd;
+    if (length >= sizeof(q->path)) {
+        ret->why = errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(q->path, path ? path : "", length + 1);
+    struct iovec what = {q, offsetof(struct broker_request, path) + length + 1};
+    const struct msghdr m = {.msg_iov = &what, .msg_iovlen = 1};
+    if (sendmsg(broker.socket, &m, MSG_NOSIGNAL) < 0 ||
+        receive(ret, &fd) < (ssize_t)offsetof(struct broker_answer, of)) {
+        ret->why = errno = EPIPE;
+        return -1;
+    }
+    errno = ret->why;
+    return fd;
+}
+
+static void be_broker(int socket, pid_t reader, int (*confine)(int, struct error *))
+{
+    struct error err;
+    broker.pid = 0; /* (the one that there was before) */
+    (void)prctl(PR_SET_NAME, "ljperf-broker");
+    if (confine(socket, &err) >= 0 && getppid() == reader)
+        broker_serve(socket);
+    _exit(0);
+}
+
+int broker_begin(int (*confine)(int socket, struct error *err), struct error *err)
+{
+    int ends[2];
+    const pid_t reader = getpid();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return error_system(err, errno, "a socket cannot be created");
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        be_broker(ends[1], reader, confine);
+    }
+    int why = errno;
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return error_system(err, why, "a process cannot be created");
+    }
+    broker.pid = pid;
+    broker.socket = ends[0];
+    return ends[0];
+}
+
+void broker_end(void)
+{
+    if (!broker.pid)
+        return;
+    close(broker.socket);
+    while (waitpid(broker.pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    broker.socket = -1; /* (whoever still asks is told that the broker is gone) */
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The broker itself. What it is asked is a stranger's word: each request is checked. See broker.h.
+ */
+#include "base/broker.h"
+
+#include "base/other_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- what is given away -------------------------------------------------------------------- */
+
+/* The part of a path behind the last slash. */
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* "perf-PID.map": its lines have no mark. */
+static bool is_perf_map(const char *path)
+{
+    unsigned pid;
+    int end = 0;
+    const char *name = name_of(path);
+    return sscanf(name, "perf-%u.map%n", &pid, &end) == 1 && end && !name[end];
+}
+
+/* A jitdump that has just been created. */
+static bool is_new_dump(const char *path, ssize_t got)
+{
+    const char *name = name_of(path), *end = strrchr(name, '.');
+    return got == 0 && strncmp(name, "jit", 3) == 0 && end && strcmp(end, ".dump") == 0;
+}
+
+/* Whether a file is a program, or code that a program has written down. */
+static bool is_code(int fd, const char *path)
+{
+    static const char marks[][5] = {"\177ELF", "JiTD", "DTiJ"};
+    char head[4];
+    ssize_t got = pread(fd, head, sizeof(head), 0);
+    for (size_t i = 0; i < sizeof(marks) / sizeof(*marks) && got == sizeof(head); i++) {
+        if (memcmp(head, marks[i], sizeof(head)) == 0)
+            return true;
+    }
+    return is_perf_map(path) || is_new_dump(path, got);
+}
+
+/* Returns the descriptor, if what is open may be given away. */
+static int only_code(int fd, const char *path)
+{
+    if (fd < 0 || is_code(fd, path))
+        return fd;
+    close(fd);
+    errno = ENOTSUP;
+    return -1;
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+/* Answer with a descriptor, or why there is none. Returns the descriptor. */
+static int answer_open(const struct broker_request *q, struct broker_answer *a)
+{
+    const struct process_map map = {
+        .start = q->start, .end = q->end, .inode = q->inode, .path = q->path};
+    bool gone = false;
+    int fd = -1;
+    switch (q->what) {
+    case BROKER_FILE:
+        fd = only_code(other_file_open(q->path), q->path);
+        break;
+    case BROKER_SHARED:
+        fd = only_code(other_file_open_shared(q->path), q->path);
+        break;
+    case BROKER_IN_ROOT:
+        fd = only_code(other_file_open_in_root(q->pid, q->path), q->path);
+        break;
+    case BROKER_MAPPED:
+        fd = only_code(other_file_open_mapped(q->pid, &map, &gone), q->path);
+        break;
+    default:
+        fd = proc_open(q->pid, q->path);
+        break;
+    }
+    a->gone = gone;
+    a->why = fd < 0 ? errno : 0;
+    return fd;
+}
+
+/* Answer with a list of what the words of the path lead to. */
+static void answer_places(struct broker_request *q, struct broker_answer *a)
+{
+    char *rest;
+    for (const char *word = strtok_r(q->path, " ", &rest); word && a->nr < BROKER_PLACES_MAX;
+         word = strtok_r(NULL, " ", &rest)) {
+        struct proc_place *place = &a->of.places[a->nr++];
+        if (!proc_place(q->pid, strcmp(word, ".") == 0 ? "" : word, place))
+            a->why = errno;
+    }
+}
+
+/* Returns how many bytes the answer has; `fd`: a descriptor that goes with it (-1: none). */
+static size_t answer(struct broker_request *q, struct broker_answer *a, int *fd)
+{
+    const size_t head = offsetof(struct broker_answer, of);
+    bool is = false;
+    memset(a, 0, head);
+    *fd = -1;
+    switch (q->what) {
+    case BROKER_STAT:
+    case BROKER_STAT_IN_ROOT:
+        errno = ENOENT;
+        is = q->what == BROKER_STAT ? other_file_stat(q->path, &a->of.st)
+                                    : other_file_stat_in_root(q->pid, q->path, &a->of.st);
+        a->why = is ? 0 : errno;
+        return head + (is ? sizeof(a->of.st) : 0);
+    case BROKER_PLACES:
+        answer_places(q, a);
+        return head + a->nr * sizeof(*a->of.places);
+    case BROKER_TASKS:
+        a->nr =
+            (uint32_t)proc_tasks(q->pid, q->start, a->of.tasks, PROC_TASKS_MAX, q->end ? fd : NULL);
+        a->why = q->end && *fd < 0 ? errno : 0;
+        return head + a->nr * sizeof(*a->of.tasks);
+    case BROKER_PROCESSES:
+        a->nr = (uint32_t)proc_processes((pid_t)q->start, a->of.pids, PROC_PIDS_MAX);
+        return head + a->nr * sizeof(*a->of.pids);
+    default:
+        *fd = answer_open(q, a);
+        return head;
+    }
+}
+
+/* Send it; close the descriptor. Returns false if the other end is closed. */
+static bool send_answer(int to, const struct broker_answer *a, size_t size, int fd)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {{0}};
+    struct iovec what = {(void *)(uintptr_t)a, size};
+    struct msghdr m = {.msg_iov = &what, .msg_iovlen = 1};
+    if (fd >= 0) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof(control.bytes);
+        control.head = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+    }
+    bool sent = sendmsg(to, &m, MSG_NOSIGNAL) >= 0;
+    if (fd >= 0)
+        close(fd);
+    return sent;
+}
+
+/* Whether the bytes are a request, with a whole path. */
+static bool is_request(const struct broker_request *q, ssize_t got)
+{
+    const size_t head = offsetof(struct broker_request, path);
+    return got > (ssize_t)head && (size_t)got <= sizeof(*q) && q->what <= BROKER_PROCESSES &&
+           q->pid >= 0 &&
+           memchr(q->path, 0, (size_t)got - head) == q->path + (size_t)got - head - 1;
+}
+
+void broker_serve(int socket)
+{
+    static struct broker_request q;
+    static struct broker_answer a;
+    ssize_t got;
+    int fd;
+    while (true) {
+        got = recv(socket, &q, sizeof(q), 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (!is_request(&q, got))
+            break;
+        size_t size = answer(&q, &a, &fd);
+        if (!send_answer(socket, &a, size, fd))
+            break;
+    }
+}
