@@ -160,9 +160,11 @@ static bool send_answer(int to, const struct broker_answer *a, size_t size, int 
 static bool is_request(const struct broker_request *q, ssize_t got)
 {
     const size_t head = offsetof(struct broker_request, path);
-    return got > (ssize_t)head && (size_t)got <= sizeof(*q) && q->what <= BROKER_PROCESSES &&
-           q->pid >= 0 &&
-           memchr(q->path, 0, (size_t)got - head) == q->path + (size_t)got - head - 1;
+    if (got <= (ssize_t)head || (size_t)got > sizeof(*q) || q->what > BROKER_PROCESSES ||
+        q->pid < 0)
+        return false;
+    const size_t length = (size_t)got - head - 1;
+    return memchr(q->path, 0, length + 1) == &q->path[length];
 }
 
 void broker_serve(int socket)
