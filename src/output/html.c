@@ -89,7 +89,7 @@ static void put_clean(struct text *t, const char *s)
     }
 }
 
-static void put_source(struct json *j, const struct html_source *s, size_t nr_events)
+static void put_source(struct json *j, const struct html_source *s)
 {
     struct text clean = {0};
     put_clean(&clean, s->file.bytes);
@@ -97,13 +97,21 @@ static void put_source(struct json *j, const struct html_source *s, size_t nr_ev
     json_key_string(j, "name", s->name);
     put_column(j, "text", &clean);
     json_key_uint(j, "changed", (uint64_t)s->file.changed);
-    json_key(j, "events");
-    json_array(j);
-    for (size_t i = 0; i < nr_events; i++)
-        json_text(j, s->events[i].size ? s->events[i].at : "", s->events[i].size);
-    json_array_end(j);
     json_object_end(j);
     text_free(&clean);
+}
+
+static void put_source_lines(struct json *j, const struct html_data *d,
+                             const struct html_sources *s)
+{
+    json_key_uint(j, "nrLines", s->nr_lines);
+    put_column(j, "lines", &s->lines);
+    put_column(j, "lineStacks", &s->stacks);
+    json_key(j, "rowStacks"); /* by event */
+    json_array(j);
+    vec_foreach (r, &d->rows)
+        json_text(j, r->stacks.size ? r->stacks.at : "", r->stacks.size);
+    json_array_end(j);
 }
 
 static int put_sources(struct json *j, const struct export *e, const struct html_data *d,
@@ -114,8 +122,10 @@ static int put_sources(struct json *j, const struct export *e, const struct html
     json_key(j, "sources");
     json_array(j);
     vec_foreach (s, &found.files)
-        put_source(j, s, found.nr_events);
+        put_source(j, s);
     json_array_end(j);
+    if (found.files.nr)
+        put_source_lines(j, d, &found);
     json_key_uint(j, "sourcesNotFound", found.not_found);
     html_sources_free(&found);
     return failed;

@@ -40,6 +40,7 @@ struct html_data {
     uint32_t nr_functions, nr_nodes, nr_slices;
     uint64_t first, last; /* ns of the recording's clock */
     VEC(struct html_rows) rows;
+    VEC(uint32_t) stacks; /* where they end: nodes of the profile. Two may end alike */
 };
 
 /* The samples of an event, summed by slice of time, thread and stack. Five numbers each: slices
@@ -51,6 +52,7 @@ struct html_rows {
     uint64_t samples, weight, each;
     uint32_t nr;
     struct text rows;
+    struct text stacks; /* by row: its stack's index in html_data.stacks */
 };
 
 /* What a function is, as the page colours it and hides it from "only my code". */
@@ -76,14 +78,19 @@ void html_data_free(struct html_data *d);
 struct html_source {
     const char *name; /* the program's, interned */
     struct source_file file;
-    uint64_t weight;     /* of all its lines and events */
-    struct text *events; /* by html_data.rows: three numbers for each line with weight: lines since
-                            the one before, self, total (a stack counts once) */
+    uint64_t weight; /* of the stacks that it is in, of all events */
 };
 struct html_sources {
     VEC(struct html_source) files; /* greatest weight first */
-    size_t nr_events;
-    uint64_t not_found; /* files with weight that are not there */
+    uint64_t not_found;            /* files with weight that are not there */
+    /* Which lines of these files a stack goes through, as paths in a tree: a line that a stack
+     * comes to again is in its path once. Nodes after the root, three numbers each: how far back
+     * the parent is, index of the file, line. */
+    struct text lines;
+    uint32_t nr_lines; /* nodes, with the root */
+    /* By html_data.stacks, two numbers each: the path's inner end (0: no such line), and 0 if the
+     * innermost frame is at no such line, else 1 + how many nodes further out its line is. */
+    struct text stacks;
 };
 
 /* Find the files. `ret` is zeros, and is freed in any case. Returns -1 if memory is out. */

@@ -249,20 +249,22 @@
     const m = /^(\d+)-(\d+)$/.exec(state.t);
     return m && +m[1] <= +m[2] ? [+m[1], Math.min(+m[2], now.slices - 1)] : null;
   }
-  // The weights of the rows that pass, by node of the tree. The base has other threads and times: it is not filtered.
-  function selves(t, event, filtered) {
+  // The weights of the rows that pass, by node of the tree.
+  function selves(t, event, isNow) {
     const self = new Float64Array(t.parent.length), e = event.decoded;
     let samples = 0;
-    passing(e, filtered, i => {
+    passing(e, isNow, i => {
       self[t.map ? t.map[e.node[i]] : e.node[i]] += e.weight[i];
       samples += e.samples[i];
     });
     return {self, total: sums(t, self), samples};
   }
-  function passing(e, filtered, take) {
-    const span = filtered && range(), thread = filtered ? state.h : -1;
+  // The base has other times, which no span of ours chooses, and other threads: those of the chosen one's name pass.
+  function passing(e, isNow, take) {
+    const span = isNow && range(), name = state.h < 0 ? '' : now.threads[state.h].comm;
+    const threads = state.h < 0 ? null : isNow ? now.threads.map((t, i) => i === state.h) : base.threads.map(t => t.comm === name);
     for (let i = 0; i < e.node.length; i++)
-      if ((thread < 0 || e.thread[i] === thread) && (!span || e.slice[i] >= span[0] && e.slice[i] <= span[1])) take(i);
+      if ((!threads || threads[e.thread[i]]) && (!span || e.slice[i] >= span[0] && e.slice[i] <= span[1])) take(i);
   }
   function baseEvent() {
     return base && (base.events.find(e => e.name === now.events[state.e].name) || base.events[0]);
@@ -650,19 +652,55 @@
     view.replaceChildren(box);
   }
 
-  // The lines of a source file, with their weights in the whole recording.
+  // Which lines stacks go through: a tree of lines, the node where each stack's path ends, and that of its innermost frame's line.
+  let lineTree;
+  function linesOfStacks() {
+    if (lineTree) return lineTree;
+    const t = numbers(now.lines), s = numbers(now.lineStacks), n = now.nrLines, leaf = [], self = [];
+    const parent = new Int32Array(n), file = new Int32Array(n).fill(-1), line = new Int32Array(n);
+    for (let i = 1; i < n; i++) {
+      parent[i] = i - t();
+      file[i] = t();
+      line[i] = t();
+    }
+    while (s.left() > 0) {
+      let at = s();
+      leaf.push(at);
+      const out = s();
+      for (let i = 1; i < out; i++) at = parent[at];
+      self.push(out ? at : 0);
+    }
+    const rows = now.rowStacks.map(text => { const next = numbers(text), of = []; while (next.left() > 0) of.push(next()); return of; });
+    return lineTree = {parent, file, line, leaf, self, rows};
+  }
+  // The lines of a source file with their weights, of the rows that pass; a stack counts once for a line.
   function sourceLines(source) {
-    const next = numbers(source.events[state.e] || ''), weights = new Map(), text = source.text.replace(/\n$/, '').split('\n');
-    for (let at = 0; next.left() > 0;) weights.set(at += next(), [next(), next()]);
-    return {text, weights};
+    const weights = new Map(), text = source.text.replace(/\n$/, '').split('\n'), t = linesOfStacks(), e = now.events[state.e];
+    const self = new Float64Array(t.parent.length), total = new Float64Array(t.parent.length);
+    let all = 0;
+    if (e) {
+      passing(e.decoded, true, i => {
+        const stack = t.rows[state.e][i], w = e.decoded.weight[i];
+        all += w;
+        self[t.self[stack]] += w;
+        total[t.leaf[stack]] += w;
+      });
+    }
+    for (let i = total.length - 1; i > 0; i--) {
+      total[t.parent[i]] += total[i];
+      if (t.file[i] !== state.src || !total[i]) continue;
+      const w = weights.get(t.line[i]) || [0, 0];
+      weights.set(t.line[i], [w[0] + self[i], w[1] + total[i]]);
+    }
+    return {text, weights, all};
   }
   function showSource(view) {
-    const source = now.sources[state.src], all = now.events[state.e] ? now.events[state.e].weight : 0;
+    const source = now.sources[state.src];
     if (!source) {
       view.replaceChildren(make('p', {class: 'more'}, 'The page holds no source file: none was found on the machine that wrote it, or --no-source was given.'));
       return;
     }
-    const {text, weights} = sourceLines(source), choice = make('select', {id: 'sources', 'aria-label': 'File', onchange: e => change({src: +e.target.value, l: 0})},
+    const {text, weights, all} = sourceLines(source), choice = make('select', {id: 'sources', 'aria-label': 'File', onchange: e => change({src: +e.target.value, l: 0})},
       ...now.sources.map((s, i) => make('option', {value: i}, s.name)));
     choice.value = state.src;
     const heat = getComputedStyle(document.documentElement).getPropertyValue('--heat');
@@ -674,8 +712,7 @@
       if (w && all) row.style.background = `hsla(${heat},${0.06 + 0.5 * w[1] / all})`;
       return row;
     });
-    const note = [now.wall && source.changed * 1000 > now.wall + now.span / 1e6 ? 'changed after the recording: lines may not be those' : '',
-                  range() || state.h >= 0 || state.own ? 'weights are of the whole recording' : ''].filter(Boolean).join('; ');
+    const note = now.wall && source.changed * 1000 > now.wall + now.span / 1e6 ? 'changed after the recording: lines may not be those' : '';
     const head = make('tr', {}, ...['Self', 'Total', 'Line', 'Source'].map(n => make('th', {class: n === 'Source' ? '' : 'n'}, make('button', {disabled: ''}, n))));
     view.replaceChildren(make('div', {class: 'between'}, choice, ' ', make('span', {id: 'note'}, note)),
                          make('div', {class: 'table'}, make('table', {id: 'source'}, make('thead', {}, head), make('tbody', {}, ...rows))));

@@ -161,11 +161,12 @@ static void put_rows(struct maker *m)
         html_number(&to->rows, m->piles.at[r->pile].leaf);
         html_number(&to->rows, (uint64_t)r->samples << 3 | m->piles.at[r->pile].tier);
         html_number(&to->rows, r->weight == to->each * r->samples ? 0 : r->weight + 1);
+        html_number(&to->stacks, r->pile);
         slice = r->slice;
         to->samples += r->samples;
         to->weight += r->weight;
         to->nr++;
-        m->failed |= to->rows.failed;
+        m->failed |= to->rows.failed || to->stacks.failed;
     }
 }
 
@@ -202,6 +203,7 @@ static uint32_t step(struct maker *m, const struct pile *pile, uint32_t at, uint
 
 static void add_pile(struct maker *m, struct pile *pile)
 {
+    m->failed |= !vec_push(&m->to->stacks, pile->node);
     const struct profile *p = m->e->profile;
     uint32_t at = step(m, pile, 0, comm_function(m, pile->comm), NULL, false);
     m->failed |= !export_path(p, pile->node, &m->path);
@@ -335,7 +337,10 @@ void html_data_free(struct html_data *d)
     string_numbers_free(&d->strings);
     text_free(&d->functions);
     text_free(&d->nodes);
-    vec_foreach (r, &d->rows)
+    vec_foreach (r, &d->rows) {
         text_free(&r->rows);
+        text_free(&r->stacks);
+    }
     vec_free(&d->rows);
+    vec_free(&d->stacks);
 }
