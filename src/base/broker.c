@@ -3,6 +3,7 @@
 #include "base/broker.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -54,17 +55,18 @@ static ssize_t receive(struct broker_answer *ret, int *fd)
     return got;
 }
 
-int broker_ask(struct broker_request *q, const char *path, struct broker_answer *ret)
+int broker_ask(const struct broker_request *q, const char *path, struct broker_answer *ret)
 {
-    const size_t length = path ? strlen(path) : 0;
+    path = path ? path : "";
+    const size_t length = strlen(path);
     int fd;
-    if (length >= sizeof(q->path)) {
+    if (length >= PATH_MAX) {
         ret->why = errno = ENAMETOOLONG;
         return -1;
     }
-    memcpy(q->path, path ? path : "", length + 1);
-    struct iovec what = {q, offsetof(struct broker_request, path) + length + 1};
-    const struct msghdr m = {.msg_iov = &what, .msg_iovlen = 1};
+    struct iovec what[] = {{(void *)(uintptr_t)q, sizeof(*q)},
+                           {(void *)(uintptr_t)path, length + 1}};
+    const struct msghdr m = {.msg_iov = what, .msg_iovlen = 2};
     if (sendmsg(broker.socket, &m, MSG_NOSIGNAL) < 0 ||
         receive(ret, &fd) < (ssize_t)offsetof(struct broker_answer, of)) {
         ret->why = errno = EPIPE;

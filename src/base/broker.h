@@ -20,7 +20,6 @@
 #include "base/error.h"
 #include "base/proc.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,11 +39,11 @@ enum broker_what {
     BROKER_PROCESSES,    /* proc_processes(start) */
 };
 
+/* A request; a path with its end follows, of less than PATH_MAX bytes. */
 struct broker_request {
     uint32_t what; /* enum broker_what */
     int32_t pid;
     uint64_t start, end, inode;
-    char path[PATH_MAX]; /* the bytes behind its end are not sent */
 };
 
 enum { BROKER_PLACES_MAX = 8 };
@@ -64,10 +63,10 @@ struct broker_answer {
 /* Whether this process must ask. */
 bool broker_is_there(void);
 
-/* Ask with `q`, whose `path` becomes this one (NULL: ""). Returns the descriptor that came with the
+/* Ask with this path (NULL: ""). Returns the descriptor that came with the
  * answer, which the caller closes; -1: none came (errno: as the answer says; EPIPE: the broker is
  * gone). */
-int broker_ask(struct broker_request *q, const char *path, struct broker_answer *ret);
+int broker_ask(const struct broker_request *q, const char *path, struct broker_answer *ret);
 
 /* For a process that is to give up its privileges: begin its broker, and ask it from now on.
  * `confine` is called in the broker, with its socket, before it serves; if it returns -1, the

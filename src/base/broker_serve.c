@@ -6,10 +6,17 @@
 #include "base/other_file.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* A request with its path, as it comes. */
+struct asked {
+    struct broker_request of;
+    char path[PATH_MAX];
+};
 
 /* ---- what is given away -------------------------------------------------------------------- */
 
@@ -62,13 +69,13 @@ static int only_code(int fd, const char *path)
 /* ---- answers ------------------------------------------------------------------------------- */
 
 /* Answer with a descriptor, or why there is none. Returns the descriptor. */
-static int answer_open(const struct broker_request *q, struct broker_answer *a)
+static int answer_open(const struct asked *q, struct broker_answer *a)
 {
     const struct process_map map = {
-        .start = q->start, .end = q->end, .inode = q->inode, .path = q->path};
+        .start = q->of.start, .end = q->of.end, .inode = q->of.inode, .path = q->path};
     bool gone = false;
     int fd = -1;
-    switch (q->what) {
+    switch (q->of.what) {
     case BROKER_FILE:
         fd = only_code(other_file_open(q->path), q->path);
         break;
@@ -76,13 +83,13 @@ static int answer_open(const struct broker_request *q, struct broker_answer *a)
         fd = only_code(other_file_open_shared(q->path), q->path);
         break;
     case BROKER_IN_ROOT:
-        fd = only_code(other_file_open_in_root(q->pid, q->path), q->path);
+        fd = only_code(other_file_open_in_root(q->of.pid, q->path), q->path);
         break;
     case BROKER_MAPPED:
-        fd = only_code(other_file_open_mapped(q->pid, &map, &gone), q->path);
+        fd = only_code(other_file_open_mapped(q->of.pid, &map, &gone), q->path);
         break;
     default:
-        fd = proc_open(q->pid, q->path);
+        fd = proc_open(q->of.pid, q->path);
         break;
     }
     a->gone = gone;
@@ -91,42 +98,42 @@ static int answer_open(const struct broker_request *q, struct broker_answer *a)
 }
 
 /* Answer with a list of what the words of the path lead to. */
-static void answer_places(struct broker_request *q, struct broker_answer *a)
+static void answer_places(struct asked *q, struct broker_answer *a)
 {
     char *rest;
     for (const char *word = strtok_r(q->path, " ", &rest); word && a->nr < BROKER_PLACES_MAX;
          word = strtok_r(NULL, " ", &rest)) {
         struct proc_place *place = &a->of.places[a->nr++];
-        if (!proc_place(q->pid, strcmp(word, ".") == 0 ? "" : word, place))
+        if (!proc_place(q->of.pid, strcmp(word, ".") == 0 ? "" : word, place))
             a->why = errno;
     }
 }
 
 /* Returns how many bytes the answer has; `fd`: a descriptor that goes with it (-1: none). */
-static size_t answer(struct broker_request *q, struct broker_answer *a, int *fd)
+static size_t answer(struct asked *q, struct broker_answer *a, int *fd)
 {
     const size_t head = offsetof(struct broker_answer, of);
     bool is = false;
     memset(a, 0, head);
     *fd = -1;
-    switch (q->what) {
+    switch (q->of.what) {
     case BROKER_STAT:
     case BROKER_STAT_IN_ROOT:
         errno = ENOENT;
-        is = q->what == BROKER_STAT ? other_file_stat(q->path, &a->of.st)
-                                    : other_file_stat_in_root(q->pid, q->path, &a->of.st);
+        is = q->of.what == BROKER_STAT ? other_file_stat(q->path, &a->of.st)
+                                       : other_file_stat_in_root(q->of.pid, q->path, &a->of.st);
         a->why = is ? 0 : errno;
         return head + (is ? sizeof(a->of.st) : 0);
     case BROKER_PLACES:
         answer_places(q, a);
         return head + a->nr * sizeof(*a->of.places);
     case BROKER_TASKS:
-        a->nr =
-            (uint32_t)proc_tasks(q->pid, q->start, a->of.tasks, PROC_TASKS_MAX, q->end ? fd : NULL);
-        a->why = q->end && *fd < 0 ? errno : 0;
+        a->nr = (uint32_t)proc_tasks(q->of.pid, q->of.start, a->of.tasks, PROC_TASKS_MAX,
+                                     q->of.end ? fd : NULL);
+        a->why = q->of.end && *fd < 0 ? errno : 0;
         return head + a->nr * sizeof(*a->of.tasks);
     case BROKER_PROCESSES:
-        a->nr = (uint32_t)proc_processes((pid_t)q->start, a->of.pids, PROC_PIDS_MAX);
+        a->nr = (uint32_t)proc_processes((pid_t)q->of.start, a->of.pids, PROC_PIDS_MAX);
         return head + a->nr * sizeof(*a->of.pids);
     default:
         *fd = answer_open(q, a);
@@ -157,11 +164,11 @@ static bool send_answer(int to, const struct broker_answer *a, size_t size, int 
 }
 
 /* Whether the bytes are a request, with a whole path. */
-static bool is_request(const struct broker_request *q, ssize_t got)
+static bool is_request(const struct asked *q, ssize_t got)
 {
-    const size_t head = offsetof(struct broker_request, path);
-    if (got <= (ssize_t)head || (size_t)got > sizeof(*q) || q->what > BROKER_PROCESSES ||
-        q->pid < 0)
+    const size_t head = offsetof(struct asked, path);
+    if (got <= (ssize_t)head || (size_t)got > sizeof(*q) || q->of.what > BROKER_PROCESSES ||
+        q->of.pid < 0)
         return false;
     const size_t length = (size_t)got - head - 1;
     return memchr(q->path, 0, length + 1) == &q->path[length];
@@ -169,7 +176,7 @@ static bool is_request(const struct broker_request *q, ssize_t got)
 
 void broker_serve(int socket)
 {
-    static struct broker_request q;
+    static struct asked q;
     static struct broker_answer a;
     ssize_t got;
     int fd;

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,28 +187,43 @@ static void assert_ends(int socket, const void *bytes, size_t size)
     assert_refused(other_file_open("/proc/self/exe"), EPIPE);
 }
 
+/* Send a request with bytes behind it. */
+static void assert_wrong(int socket, struct broker_request q, const char *path, size_t size)
+{
+    uint8_t bytes[sizeof(q) + PATH_MAX + 1] = {0};
+    memcpy(bytes, &q, sizeof(q));
+    memcpy(bytes + sizeof(q), path, strlen(path));
+    assert_ends(socket, bytes, sizeof(q) + size);
+}
+
 static void a_request_must_be_whole(void **state)
 {
-    const struct broker_request q = {.what = BROKER_FILE, .path = "/proc/self/exe"};
-    assert_ends(*(int *)*state, &q, offsetof(struct broker_request, path) + 3); /* no end */
+    const struct broker_request q = {.what = BROKER_FILE};
+    assert_wrong(*(int *)*state, q, "/proc/self/exe", 3); /* no end */
+}
+
+static void a_request_has_a_path(void **state)
+{
+    const struct broker_request q = {.what = BROKER_TASKS, .pid = 1};
+    assert_wrong(*(int *)*state, q, "", 0);
 }
 
 static void a_path_ends_once(void **state)
 {
-    const struct broker_request q = {.what = BROKER_FILE, .path = "/proc/self/exe"};
-    assert_ends(*(int *)*state, &q, sizeof(q));
+    const struct broker_request q = {.what = BROKER_FILE};
+    assert_wrong(*(int *)*state, q, "/proc/self/exe", PATH_MAX);
 }
 
 static void a_request_must_be_known(void **state)
 {
     const struct broker_request q = {.what = BROKER_PROCESSES + 1};
-    assert_ends(*(int *)*state, &q, offsetof(struct broker_request, path) + 1);
+    assert_wrong(*(int *)*state, q, "", 1);
 }
 
 static void a_process_has_a_number(void **state)
 {
     const struct broker_request q = {.what = BROKER_TASKS, .pid = -1};
-    assert_ends(*(int *)*state, &q, offsetof(struct broker_request, path) + 1);
+    assert_wrong(*(int *)*state, q, "", 1);
 }
 
 static int set_up(void **state)
@@ -236,6 +252,7 @@ int main(void)
         with_broker(places_are_what_they_are),
         with_broker(processes_and_threads_are_listed),
         with_broker(a_request_must_be_whole),
+        with_broker(a_request_has_a_path),
         with_broker(a_path_ends_once),
         with_broker(a_request_must_be_known),
         with_broker(a_process_has_a_number),
