@@ -145,33 +145,64 @@ static void put_stitch(const struct traced_trace *one, struct text *out)
     text_string(out, ", which cannot be compiled (stitched)\n");
 }
 
+/* Find a line (`size`: with its end) from here on; NULL: there is none. */
+static const char *find_line(const struct text *lines, const char *from, const char *line,
+                             size_t size)
+{
+    const char *all = lines->at + lines->size;
+    while ((from = memmem(from, (size_t)(all - from), line, size)) && from != lines->at &&
+           from[-1] != '\n')
+        from++;
+    return from;
+}
+
+/* Append lines behind a margin. Processes that run the same program have the same reasons: of equal
+ * lines one is put, with their number. Returns the number of lines that were put. */
+static unsigned put_lines(const struct text *lines, const char *margin, struct text *out)
+{
+    unsigned put = 0;
+    size_t size;
+    for (const char *line = lines->at; line < lines->at + lines->size; line += size) {
+        unsigned equal = 0;
+        size = (size_t)((const char *)rawmemchr(line, '\n') - line) + 1;
+        if (find_line(lines, lines->at, line, size) != line)
+            continue;
+        for (const char *at = line; (at = find_line(lines, at, line, size)); at += size)
+            equal++;
+        text_string(out, margin);
+        text_bytes(out, line, size - 1);
+        if (equal > 1)
+            text_printf(out, " (in %u VMs)", equal);
+        text_char(out, '\n');
+        put++;
+    }
+    return put;
+}
+
 /* Append what is known about a function. Returns the number of lines. */
 static unsigned put_reasons(const struct traces *t, uint32_t function, const char *margin,
                             struct text *out)
 {
-    unsigned nr = 0;
+    struct text lines = {0};
     for (size_t i = FIRST_OF(&t->starts, at.function, function);
          i < t->starts.nr && t->starts.at[i].at.function == function; i++) {
-        if (!is_worth_telling(&t->starts.at[i]))
-            continue;
-        text_string(out, margin);
-        put_start(t, &t->starts.at[i], out);
-        nr++;
+        if (is_worth_telling(&t->starts.at[i]))
+            put_start(t, &t->starts.at[i], &lines);
     }
     for (size_t i = FIRST_OF(&t->reasons, function, function);
-         i < t->reasons.nr && t->reasons.at[i].function == function; i++, nr++) {
+         i < t->reasons.nr && t->reasons.at[i].function == function; i++) {
         const struct traced_trace *one = &t->traces.at[t->reasons.at[i].trace];
-        text_string(out, margin);
         if (one->fact.what == LUAJIT_ENDS_IN_INTERPRETER)
-            put_given_up(t, one, out);
+            put_given_up(t, one, &lines);
         else
-            put_stitch(one, out);
+            put_stitch(one, &lines);
     }
     for (size_t i = FIRST_OF(&t->exits, to.function, function);
-         i < t->exits.nr && t->exits.at[i].to.function == function; i++, nr++) {
-        text_string(out, margin);
-        put_exit(&t->exits.at[i], out);
-    }
+         i < t->exits.nr && t->exits.at[i].to.function == function; i++)
+        put_exit(&t->exits.at[i], &lines);
+    out->failed |= lines.failed;
+    unsigned nr = lines.failed || !lines.size ? 0 : put_lines(&lines, margin, out);
+    text_free(&lines);
     return nr;
 }
 
