@@ -13,7 +13,6 @@
 #include "unwind/lua/runtime.h"
 #include "unwind/luajit/runtime.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
