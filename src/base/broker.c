@@ -2,6 +2,8 @@
 /* The reader's side of the broker. See broker.h. */
 #include "base/broker.h"
 
+#include "base/message.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -23,38 +25,6 @@ bool broker_is_there(void)
     return broker.pid != 0;
 }
 
-/* The descriptor that came with a message; -1: none. */
-static int descriptor_of(struct msghdr *m)
-{
-    int fd = -1;
-    struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof(fd)))
-        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-    return fd;
-}
-
-/* Returns the bytes of the answer; -1: there is none. */
-static ssize_t receive(struct broker_answer *ret, int *fd)
-{
-    union {
-        struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec what = {ret, sizeof(*ret)};
-    struct msghdr m;
-    ssize_t got;
-    do {
-        m = (struct msghdr){.msg_iov = &what,
-                            .msg_iovlen = 1,
-                            .msg_control = control.bytes,
-                            .msg_controllen = sizeof(control.bytes)};
-        got = recvmsg(broker.socket, &m, MSG_CMSG_CLOEXEC);
-    } while (got < 0 && errno == EINTR);
-    *fd = got > 0 ? descriptor_of(&m) : -1;
-    return got;
-}
-
 int broker_ask(const struct broker_request *q, const char *path, struct broker_answer *ret)
 {
     path = path ? path : "";
@@ -66,9 +36,9 @@ int broker_ask(const struct broker_request *q, const char *path, struct broker_a
     }
     struct iovec what[] = {{(void *)(uintptr_t)q, sizeof(*q)},
                            {(void *)(uintptr_t)path, length + 1}};
-    const struct msghdr m = {.msg_iov = what, .msg_iovlen = 2};
-    if (sendmsg(broker.socket, &m, MSG_NOSIGNAL) < 0 ||
-        receive(ret, &fd) < (ssize_t)offsetof(struct broker_answer, of)) {
+    if (message_send(broker.socket, what, 2, -1) < 0 ||
+        message_receive(broker.socket, ret, sizeof(*ret), 0, &fd) <
+            (ssize_t)offsetof(struct broker_answer, of)) {
         ret->why = errno = EPIPE;
         return -1;
     }

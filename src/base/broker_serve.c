@@ -3,6 +3,7 @@
  */
 #include "base/broker.h"
 
+#include "base/message.h"
 #include "base/other_file.h"
 
 #include <errno.h>
@@ -142,22 +143,10 @@ static size_t answer(struct asked *q, struct broker_answer *a, int *fd)
 }
 
 /* Send it; close the descriptor. Returns false if the other end is closed. */
-static bool send_answer(int to, const struct broker_answer *a, size_t size, int fd)
+static bool send_answer(int to, struct broker_answer *a, size_t size, int fd)
 {
-    union {
-        struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {{0}};
-    struct iovec what = {(void *)(uintptr_t)a, size};
-    struct msghdr m = {.msg_iov = &what, .msg_iovlen = 1};
-    if (fd >= 0) {
-        m.msg_control = control.bytes;
-        m.msg_controllen = sizeof(control.bytes);
-        control.head = (struct cmsghdr){
-            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-    }
-    bool sent = sendmsg(to, &m, MSG_NOSIGNAL) >= 0;
+    struct iovec what = {a, size};
+    bool sent = message_send(to, &what, 1, fd) == 0;
     if (fd >= 0)
         close(fd);
     return sent;

@@ -5,6 +5,7 @@
 #include "base/broker.h"
 #include "base/clock.h"
 #include "base/confine.h"
+#include "base/message.h"
 #include "record/record.h"
 
 #include <errno.h>
@@ -46,22 +47,11 @@ struct sender {
 };
 
 /* Send a message, with a file (-1: without). */
-static int send_it(int to, const struct message *m, size_t size, int fd, struct error *err)
+static int send_it(int to, struct message *m, size_t size, int fd, struct error *err)
 {
-    union {
-        struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {{0}};
-    struct iovec what = {(void *)(uintptr_t)m, size};
-    struct msghdr h = {.msg_iov = &what, .msg_iovlen = 1};
-    if (fd >= 0) {
-        h.msg_control = control.bytes;
-        h.msg_controllen = sizeof(control.bytes);
-        control.head = (struct cmsghdr){
-            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-    }
-    return sendmsg(to, &h, MSG_NOSIGNAL) < 0 ? error_system(err, errno, "the recorder is gone") : 0;
+    struct iovec what = {m, size};
+    return message_send(to, &what, 1, fd) < 0 ? error_system(err, errno, "the recorder is gone")
+                                              : 0;
 }
 
 /* Send the records that wait, and say which process comes next. */
@@ -89,7 +79,7 @@ static int put(void *sender, const void *record, size_t size, struct error *err)
 static void keep(void *sender, int fd, const struct build_id *id)
 {
     const struct sender *s = sender;
-    const struct message m = {.kind = MESSAGE_KEEP, .at = s->message.at, .of.id = *id};
+    struct message m = {.kind = MESSAGE_KEEP, .at = s->message.at, .of.id = *id};
     (void)send_it(s->socket, &m, HEAD + sizeof(m.of.id), fd, NULL);
 }
 
@@ -175,17 +165,6 @@ static int put_records(const struct synthesis *s, const uint8_t *at, size_t size
     return 0;
 }
 
-/* The file that came with a message; -1: none. */
-static int file_of(struct msghdr *m)
-{
-    int fd = -1;
-    struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof(fd)))
-        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-    return fd;
-}
-
 /* What came of a look at the socket. */
 enum taken {
     TAKEN_NOTHING,
@@ -213,21 +192,12 @@ static enum taken obey(struct helper *h, const struct synthesis *s, size_t size,
 
 static enum taken take(struct helper *h, const struct synthesis *s, struct error *err)
 {
-    union {
-        struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec what = {&h->message, sizeof(h->message)};
-    struct msghdr m = {.msg_iov = &what,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof(control.bytes)};
-    ssize_t got = recvmsg(h->socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int fd;
+    ssize_t got = message_receive(h->socket, &h->message, sizeof(h->message), MSG_DONTWAIT, &fd);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR ? TAKEN_NOTHING : TAKEN_END;
     if (got == 0)
         return TAKEN_END;
-    int fd = file_of(&m);
     enum taken r = got < HEAD ? TAKEN_NONSENSE : obey(h, s, (size_t)got - HEAD, fd, err);
     if (fd >= 0)
         close(fd);
