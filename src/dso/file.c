@@ -219,11 +219,12 @@ static struct build_id recorded_kernel(const struct dso_entry *d)
 /* Is it the running kernel, as far as known? Compare the build id, or else the release. */
 static bool kernel_is_running(const struct dsos *all, const struct build_id *kernel)
 {
-    const struct build_id here = notes_file_build_id("/sys/kernel/notes");
     const char *release = all->options.release;
     struct utsname u;
-    if (kernel->size)
+    if (kernel->size) {
+        const struct build_id here = notes_file_build_id("/sys/kernel/notes");
         return build_id_equal(&here, kernel);
+    }
     return !release || (uname(&u) == 0 && strcmp(u.release, release) == 0);
 }
 
