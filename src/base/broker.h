@@ -63,9 +63,8 @@ struct broker_answer {
 /* Whether this process must ask. */
 bool broker_is_there(void);
 
-/* Ask with this path (NULL: ""). Returns the descriptor that came with the
- * answer, which the caller closes; -1: none came (errno: as the answer says; EPIPE: the broker is
- * gone). */
+/* Ask with this path (NULL: ""). Returns the descriptor that came with the answer, which the caller
+ * closes; -1: none came (errno: as the answer says; EPIPE: the broker is gone). */
 int broker_ask(const struct broker_request *q, const char *path, struct broker_answer *ret);
 
 /* For a process that is to give up its privileges: begin its broker, and ask it from now on.

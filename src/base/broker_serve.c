@@ -7,6 +7,7 @@
 #include "base/other_file.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* "perf-PID.map": its lines have no mark. */
+/* "perf-PID.map" */
 static bool is_perf_map(const char *path)
 {
     unsigned pid;
@@ -37,30 +38,50 @@ static bool is_perf_map(const char *path)
     return sscanf(name, "perf-%u.map%n", &pid, &end) == 1 && end && !name[end];
 }
 
-/* A jitdump that has just been created. */
-static bool is_new_dump(const char *path, ssize_t got)
+static bool is_dump(const char *path)
 {
     const char *name = name_of(path), *end = strrchr(name, '.');
-    return got == 0 && strncmp(name, "jit", 3) == 0 && end && strcmp(end, ".dump") == 0;
+    return strncmp(name, "jit", 3) == 0 && end && strcmp(end, ".dump") == 0;
 }
 
-/* Whether a file is a program, or code that a program has written down. */
-static bool is_code(int fd, const char *path)
+/* A name proves nothing: who owns the folder can put a link there, or mount another file. So a perf
+ * map, which has no mark, must begin with a function: "START SIZE name". */
+static bool begins_with_function(const char *head)
+{
+    char name;
+    uint64_t start, size;
+    return sscanf(head, "%" SCNx64 "%*[ \t]%" SCNx64 "%*[ \t]%c", &start, &size, &name) == 3;
+}
+
+/* Whether the process's user owns the file. */
+static bool is_owners(int fd, pid_t pid)
+{
+    struct stat st;
+    struct proc_place process;
+    return pid && fstat(fd, &st) == 0 && proc_place(pid, "", &process) && st.st_uid == process.uid;
+}
+
+/* Whether a file is a program, or code that a program has written down. What was just created is
+ * empty: then it must be the process's user's own. */
+static bool is_code(int fd, const struct asked *q)
 {
     static const char marks[][5] = {"\177ELF", "JiTD", "DTiJ"};
-    char head[4];
-    ssize_t got = pread(fd, head, sizeof(head), 0);
-    for (size_t i = 0; i < sizeof(marks) / sizeof(*marks) && got == sizeof(head); i++) {
-        if (memcmp(head, marks[i], sizeof(head)) == 0)
+    char head[64];
+    ssize_t got = pread(fd, head, sizeof(head) - 1, 0);
+    if (got <= 0)
+        return got == 0 && (is_perf_map(q->path) || is_dump(q->path)) && is_owners(fd, q->of.pid);
+    head[got] = 0;
+    for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+        if (strncmp(head, marks[i], sizeof(marks[i]) - 1) == 0)
             return true;
     }
-    return is_perf_map(path) || is_new_dump(path, got);
+    return is_perf_map(q->path) && begins_with_function(head);
 }
 
 /* Returns the descriptor, if what is open may be given away. */
-static int only_code(int fd, const char *path)
+static int only_code(int fd, const struct asked *q)
 {
-    if (fd < 0 || is_code(fd, path))
+    if (fd < 0 || is_code(fd, q))
         return fd;
     close(fd);
     errno = ENOTSUP;
@@ -78,16 +99,16 @@ static int answer_open(const struct asked *q, struct broker_answer *a)
     int fd = -1;
     switch (q->of.what) {
     case BROKER_FILE:
-        fd = only_code(other_file_open(q->path), q->path);
+        fd = only_code(other_file_open(q->path), q);
         break;
     case BROKER_SHARED:
-        fd = only_code(other_file_open_shared(q->path), q->path);
+        fd = only_code(other_file_open_shared(q->path), q);
         break;
     case BROKER_IN_ROOT:
-        fd = only_code(other_file_open_in_root(q->of.pid, q->path), q->path);
+        fd = only_code(other_file_open_in_root(q->of.pid, q->path), q);
         break;
     case BROKER_MAPPED:
-        fd = only_code(other_file_open_mapped(q->of.pid, &map, &gone), q->path);
+        fd = only_code(other_file_open_mapped(q->of.pid, &map, &gone), q);
         break;
     default:
         fd = proc_open(q->of.pid, q->path);

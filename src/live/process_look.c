@@ -283,7 +283,8 @@ static int scan_all_processes(struct process_watch *watch, struct error *err)
 {
     pid_t pids[PROC_PIDS_MAX], after = 0;
     int failed = 0;
-    for (size_t nr = PROC_PIDS_MAX; nr == PROC_PIDS_MAX && !failed;) {
+    for (size_t nr = PROC_PIDS_MAX;
+         nr == PROC_PIDS_MAX && !failed && !reader_hurried(watch->reader);) {
         nr = proc_processes(after, pids, PROC_PIDS_MAX);
         for (size_t i = 0; i < nr && !failed && !reader_hurried(watch->reader); i++)
             failed = target_from_start(watch, after = pids[i], err);

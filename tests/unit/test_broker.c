@@ -77,8 +77,10 @@ static void programs_and_written_code_are_given(void **state)
     assert_opens(other_file_open_in_root(getpid(), write_file("x.so", "\177ELF and more")));
     assert_opens(other_file_open(write_file("jit-1.dump", "DTiJ....")));
     assert_opens(other_file_open(write_file("other.dump", "JiTD....")));
-    assert_opens(other_file_open(write_file("jit-2.dump", "")));
     assert_opens(other_file_open_shared(write_file("perf-12.map", "1000 10 f\n")));
+    assert_opens(other_file_open(write_file("perf-13.map", "0x1000 0x10 a b\n")));
+    assert_opens(other_file_open_in_root(getpid(), write_file("jit-2.dump", "")));
+    assert_opens(other_file_open_in_root(getpid(), write_file("perf-14.map", "")));
 }
 
 static void other_files_are_not(void **state)
@@ -90,13 +92,32 @@ static void other_files_are_not(void **state)
     assert_refused(other_file_open("/dev/null"), ENOTSUP);
     assert_refused(other_file_open("/nowhere"), ENOENT);
     assert_refused(other_file_open(write_file("jit-3.dump", "secret")), ENOTSUP);
-    assert_refused(other_file_open(write_file("empty", "")), ENOTSUP);
+    assert_refused(other_file_open_in_root(getpid(), write_file("empty", "")), ENOTSUP);
+    assert_refused(other_file_open(write_file("jit-4.dump", "")), ENOTSUP); /* whose is it? */
+    if (geteuid() == 0) {
+        const char *theirs = write_file("jit-5.dump", "");
+        assert_int_equal(chown(theirs, 65534, 65534), 0);
+        assert_refused(other_file_open_in_root(getpid(), theirs), ENOTSUP);
+    }
     assert_refused(other_file_open(write_file("perf-12.map.secret", "x")), ENOTSUP);
-    assert_refused(other_file_open(write_file("perf-x.map", "x")), ENOTSUP);
+    assert_refused(other_file_open(write_file("perf-x.map", "1000 10 f\n")), ENOTSUP);
+    assert_refused(other_file_open(write_file("perf-12.map", "secret")), ENOTSUP);
+    assert_refused(other_file_open(write_file("perf-12.map", "12 secret words")), ENOTSUP);
     char longer[PATH_MAX + 2];
     memset(longer, 'a', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = 0;
     assert_refused(other_file_open(longer), ENAMETOOLONG);
+}
+
+/* Who owns the folder puts a link there. */
+static void a_name_gives_no_file_away(void **state)
+{
+    (void)state;
+    const char *link = path("perf-15.map");
+    assert_int_equal(symlink("/etc/passwd", link), 0);
+    assert_refused(other_file_open(link), ENOTSUP);
+    assert_refused(other_file_open_shared(link), ENOTSUP);
+    assert_refused(other_file_open_in_root(getpid(), link), ENOTSUP);
 }
 
 /* What a process has mapped is no reason to give a file away. */
@@ -247,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_broker(programs_and_written_code_are_given),
         with_broker(other_files_are_not),
+        with_broker(a_name_gives_no_file_away),
         with_broker(a_mapped_file_must_be_a_program),
         with_broker(files_of_proc_are_given_by_name),
         with_broker(places_are_what_they_are),
