@@ -39,6 +39,7 @@ enum frame_flags {
     FRAME_MADE = 8,   /* nothing has called from here: pc is where a signal's handler returns to, or
                          the outermost function of a stack that the program made. It is exact */
     FRAME_PLAIN_LUA = 16, /* FRAME_LUA: of plain (PUC-Rio) Lua, not of LuaJIT */
+    FRAME_ASYNC = 32,     /* not on the stack: it awaits the result of the frames before it */
 };
 
 /* How well a frame is proven (docs/provenance.md). A greater value is a weaker proof. */

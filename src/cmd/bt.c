@@ -109,7 +109,7 @@ static int put_threads(struct bt *b, struct error *err)
 static int stop_and_put(struct bt *b, struct error *err)
 {
     struct stopped_process *s = &b->process;
-    int failed = replay_stopped_create(s->dsos, &b->common->replay.symbols, &b->worker, err);
+    int failed = replay_stopped_create(s->dsos, &b->common->replay, &b->worker, err);
     if (!failed) /* before the threads stop: it may take a while */
         failed = stopped_process_vms(s, &b->vms, err);
     if (!failed)

@@ -304,6 +304,8 @@ const struct option_row common_rows[] = {
               "Add up time on the cpu (cpu-clock) and off it (offcpu-time).")},
     {ROW_NUMBER(0, "max-stack", "N", struct common, replay.max_stack, 1, UINT32_MAX,
                 "Limit stacks to N frames (65536).")},
+    {ROW_FLAG(0, "async", struct common, replay.awaits,
+              "Show JavaScript functions that await the result, too (async).")},
     {ROW_CLEAR(0, "no-inline", struct common, replay.symbols.inlines,
                "Do not show inlined functions.")},
     {ROW_FLAG(0, "inline", struct common, replay.symbols.inlines, "Show inlined functions."),

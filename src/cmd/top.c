@@ -152,6 +152,8 @@ static const struct option_row rows[] = {
 };
 
 static const struct option_row reading_rows[] = {
+    {ROW_FLAG(0, "async", struct top, browsing.common.replay.awaits,
+              "Show JavaScript functions that await the result, too (async).")},
     {ROW_CLEAR(0, "no-inline", struct top, browsing.common.replay.symbols.inlines,
                "Do not show inlined functions.")},
     {ROW_FLAG(0, "no-demangle", struct top, browsing.common.replay.symbols.no_demangle,

@@ -7,6 +7,8 @@
 #include "perfdata/vmevent.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/native/cfi.h"
+#include "unwind/v8/layout.h"
+#include "unwind/v8/machine.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -33,7 +35,7 @@ struct copier {
     struct bpf_loaded loaded;
     struct bpf_loaded tracing[TRACING_KINDS]; /* loaded when first needed; they share its maps */
     VEC(uint64_t) traced;                     /* ids of the tracepoints that have a program */
-    int processes, lua_processes, outputs, counters;
+    int processes, lua_processes, v8_threads, outputs, counters;
     unsigned nr_cpus;
     uint32_t lua_version; /* of the builds of plain Lua set last */
     uint32_t stack;       /* bytes of the native stack that a sample has */
@@ -103,6 +105,7 @@ static int load(struct copier *c, const struct bpf_image *image, struct error *e
     struct bpf_object *object = c->loaded.object;
     c->processes = bpf_object__find_map_fd_by_name(object, "processes");
     c->lua_processes = bpf_object__find_map_fd_by_name(object, "lua_processes");
+    c->v8_threads = bpf_object__find_map_fd_by_name(object, "v8_threads");
     c->outputs = bpf_object__find_map_fd_by_name(object, "outputs");
     c->counters = bpf_object__find_map_fd_by_name(object, "counters");
     snprintf(c->program, sizeof(c->program), "%s, %u instructions verified", image->name,
@@ -577,6 +580,31 @@ int copier_fork_lua(struct copier *c, pid_t parent, pid_t pid, struct error *err
     return bpf_map_lookup_elem(c->lua_processes, &key, &p) ? 0 : store_lua(c, pid, &p, err);
 }
 
+void copier_set_v8(struct copier *c, pid_t pid, pid_t tid, const struct v8_layout *layout,
+                   uint64_t root)
+{
+    const struct v8_layout *l = layout;
+    const uint32_t key = (uint32_t)tid;
+    const struct vmstack_v8 v8 = {
+        .running = root - l->machine->root_bias + (uint64_t)(int64_t)l->running_microtask,
+        .pid = (uint32_t)pid,
+        .fn_context = offset(l->fn_context),
+        .reaction_next = offset(l->reaction_next),
+        .fulfill_job = offset(l->type_fulfill_job),
+        .reject_job = offset(l->type_reject_job),
+        .thenable_job = offset(l->type_thenable_job),
+        .async_function = offset(l->type_async_function),
+        .async_generator = offset(l->type_async_generator),
+        .promise = offset(l->type_promise),
+        .capability = offset(l->type_capability),
+        .reaction = offset(l->type_reaction),
+    };
+    if (l->running_microtask == V8_UNKNOWN || !l->verified || !v8.reaction_next || !v8.fn_context ||
+        !v8.fulfill_job || !v8.promise || !v8.reaction)
+        return;
+    (void)bpf_map_update_elem(c->v8_threads, &key, &v8, BPF_ANY); /* else chains are read later */
+}
+
 void copier_drop(struct copier *c, pid_t pid)
 {
     uint32_t key = (uint32_t)pid;
@@ -597,6 +625,7 @@ void copier_maps(const struct copier *c, int ret[COPIER_MAPS])
     ret[0] = c->processes;
     ret[1] = c->lua_processes;
     ret[2] = c->counters;
+    ret[3] = c->v8_threads;
 }
 
 struct vmstack_counters copier_counters(const struct copier *c)

@@ -9,6 +9,7 @@
  *     copier_attach             for each sampling event, before the target runs
  *     copier_set, copier_drop   set or forget a process's VMs, as soon as they are known
  *     copier_set_lua            the same for plain Lua: where its code is
+ *     copier_set_v8             the same for a thread with V8
  */
 #ifndef LIVE_COPIER_H
 #define LIVE_COPIER_H
@@ -96,6 +97,12 @@ int copier_set_lua(struct copier *c, pid_t pid, const struct copier_lua *of, siz
 /* Give a process that was forked the builds of its parent, if the parent has any. Fails as
  * copier_set_lua(). */
 int copier_fork_lua(struct copier *c, pid_t parent, pid_t pid, struct error *err);
+/* Set the V8 of a thread: its chains of awaiting functions are copied from now on. `root`: what the
+ * thread's root register has in V8's code. A thread is forgotten when many others have come since.
+ * Does nothing where the version's chains are not known. */
+struct v8_layout;
+void copier_set_v8(struct copier *c, pid_t pid, pid_t tid, const struct v8_layout *layout,
+                   uint64_t root);
 /* Forget a process that has exited. */
 void copier_drop(struct copier *c, pid_t pid);
 
@@ -116,7 +123,7 @@ int copier_map(const struct copier *c, const char *name);
 /* For another process that sets VMs from now on, in place of this one or of one that was lost.
  * copier_renew: call before that process is created; what was set before stays, and all that it
  * sets is newer. copier_maps: the descriptors that it needs (bpf_maps_need_capability()). */
-enum { COPIER_MAPS = 3 };
+enum { COPIER_MAPS = 4 };
 void copier_renew(struct copier *c);
 void copier_maps(const struct copier *c, int ret[COPIER_MAPS]);
 

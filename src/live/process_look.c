@@ -10,6 +10,7 @@
 #include "base/other_file.h"
 #include "base/proc.h"
 #include "perfdata/vmevent.h"
+#include "session/registers.h"
 #include "unwind/lua/runtime.h"
 #include "unwind/luajit/runtime.h"
 
@@ -320,11 +321,14 @@ static int look_at_all(struct process_watch *watch, struct error *err)
 /* The copy that came before this sample in its ring, if it holds a VM. */
 static const struct vmstack *copy_of(struct process_watch *watch, const struct sample *s)
 {
-    uint64_t ip, sp;
+    struct registers r;
     vmstack_ref_release(&watch->bytes);
     vmstack_pairing_give(&watch->copies, s, &watch->bytes);
-    bool is_it = watch->bytes.bytes && sample_user_reg(s, 8, &ip) && sample_user_reg(s, 7, &sp) &&
-                 vmstack_open(&watch->copy, watch->bytes.bytes, watch->bytes.size, s->tid, ip, sp);
+    if (!watch->bytes.bytes || s->user_abi != PERF_SAMPLE_REGS_ABI_64)
+        return NULL;
+    sample_registers(s, arch_of_host(), &r);
+    bool is_it = vmstack_open(&watch->copy, watch->bytes.bytes, watch->bytes.size, s->tid,
+                              registers_pc(&r), registers_sp(&r));
     return is_it && watch->copy.reason == VMEVENT_MATCHED ? &watch->copy : NULL;
 }
 

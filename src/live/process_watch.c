@@ -539,7 +539,8 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     t->unwinder = unwinder_create(NULL);
     t->managed = managed_names_create();
     t->names = t->managed ? luajit_names_create(t->managed) : NULL;
-    const struct watch_means means = {.dsos = t->dsos, .unwinder = t->unwinder, .sink = t->sink};
+    const struct watch_means means = {
+        .dsos = t->dsos, .unwinder = t->unwinder, .sink = t->sink, .copier = &watch->copier};
     if (t->dsos && t->unwinder)
         watch->watches = watches_create(&means);
     watch->code = code_watch_create(&t->sink);

@@ -2,6 +2,7 @@
 /* Live walks of JavaScript stacks. See v8_watch.h. */
 #include "live/v8_watch.h"
 
+#include "live/copier.h"
 #include "live/live_memory.h"
 #include "live/live_process.h"
 #include "live/lua_scan.h"
@@ -41,6 +42,13 @@ enum {
  * objects that the stack refers to live long. */
 #define LATE_NS (UINT64_C(10) * 1000 * MS)
 
+/* The isolate of a thread. */
+struct isolate {
+    uint32_t tid;
+    uint64_t root; /* what the thread's root register has in V8's code */
+};
+enum { ISOLATES_MAX = 256 }; /* beyond it the copier is told again */
+
 struct v8_watch {
     struct live_process process;
     const struct v8_layout *layout;
@@ -58,12 +66,14 @@ struct v8_watch {
     uint64_t changed;                    /* objects found changed, as of the last check */
     uint64_t changed_at;                 /* ns: time of the last check */
     uint64_t frames_forgotten_at; /* ns: when frames were last forgotten because of a collection */
+    VEC(struct isolate) isolates; /* of which the copier was told */
 };
 
 struct v8_watches {
     struct dsos *dsos;
     struct unwinder *unwinder;
     struct log_sink sink;
+    struct copier *const *copier; /* as in struct watch_means */
     struct managed_names *managed;
     struct v8_names *names;
     uint64_t frames_forgotten_at, makers_forgotten_at; /* ns */
@@ -82,6 +92,7 @@ static void target_free(struct v8_watch *t)
 {
     live_process_free(&t->process);
     table_free(&t->makers);
+    vec_free(&t->isolates);
     v8_frame_cache_free(t->seen);
     v8_compiler_watch_free(t->compilers);
     free(t);
@@ -108,6 +119,7 @@ static void *create(const struct watch_means *means)
     all->dsos = means->dsos;
     all->unwinder = means->unwinder;
     all->sink = means->sink;
+    all->copier = means->copier;
     all->managed = managed_names_create();
     all->names = all->managed ? v8_names_create(all->managed) : NULL;
     if (all->names) {
@@ -261,16 +273,33 @@ static void note_resumed(void *context, struct v8_reader *r, const struct v8_sfi
     v8_compiler_note_resumed(v8_compiler_watch_of(n->target->compilers), r, sfi, offset, n->time);
 }
 
+/* Tell the copier where a thread's isolate is, as soon as a sample shows it. */
+static void note_root(struct v8_watches *all, struct v8_watch *t, uint32_t tid, uint64_t root)
+{
+    if (!root || !*all->copier)
+        return;
+    vec_foreach (known, &t->isolates)
+        if (known->tid == tid && known->root == root)
+            return;
+    if (t->isolates.nr == ISOLATES_MAX)
+        t->isolates.nr = 0;
+    copier_set_v8(*all->copier, t->process.pid, (pid_t)tid, t->layout, root);
+    (void)vec_push(&t->isolates, ((struct isolate){tid, root})); /* else it is told again */
+}
+
 static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample *s,
-                enum stack_end *end, struct error *err)
+                const struct vmstack *copy, enum stack_end *end, struct error *err)
 {
     struct naming naming = {all, t, s->time};
+    uint64_t root = 0;
     const struct v8_process process = {.layout = t->layout,
                                        .namer = {.name = name_frame,
                                                  .wasm = name_wasm,
                                                  .optimized = note_optimized,
                                                  .resumed = note_resumed,
                                                  .context = &naming},
+                                       .root = &root,
+                                       .awaits = true,
                                        .reads_all_ways = true,
                                        .seen = t->seen,
                                        .space = (uint32_t)t->process.pid};
@@ -281,20 +310,21 @@ static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample 
     uint64_t sp = registers_sp(&in.registers);
     struct live_memory heap = live_memory_of(t->process.objects, s, sp, READS_MAX, LATE_NS);
     const struct memory_layer live = live_memory_layer(&heap);
-    const struct walk_parts parts = {.thread = &t->process.thread, .sample = s, .live = &live};
+    const struct walk_parts parts = {
+        .thread = &t->process.thread, .sample = s, .vmstack = copy, .live = &live};
     walk_input(&parts, MAX_FRAMES, &memory, &in);
     in.walker = &walker;
     struct unwind_stack stack = {0};
     int failed = unwind(all->unwinder, &in, &stack, err);
     *end = stack.end;
     vec_free(&stack.frames);
+    note_root(all, t, s->tid, root);
     return failed;
 }
 
 static int take_sample(void *of, const struct sample *s, const struct vmstack *copy,
                        struct error *err)
 {
-    (void)copy; /* its stack is the native one */
     struct v8_watches *all = of;
     struct v8_watch *t = target_get(all, s->pid);
     enum stack_end end;
@@ -306,7 +336,7 @@ static int take_sample(void *of, const struct sample *s, const struct vmstack *c
         return -1;
     if (!t->layout || !t->process.objects)
         return 0;
-    if (walk(all, t, s, &end, err) < 0)
+    if (walk(all, t, s, copy, &end, err) < 0)
         return -1;
     if (end != STACK_NO_CODE && end != STACK_NO_CFI) {
         t->pause = RETRY_FIRST;
@@ -316,7 +346,7 @@ static int take_sample(void *of, const struct sample *s, const struct vmstack *c
     uint64_t looked = t->looked;
     if (look(all, t, err) < 0)
         return -1;
-    return looked != t->looked && t->layout ? walk(all, t, s, &end, err) : 0;
+    return looked != t->looked && t->layout ? walk(all, t, s, copy, &end, err) : 0;
 }
 
 static void note_mapped(void *of, uint32_t pid)

@@ -111,6 +111,7 @@ struct scratch {
     uint64_t digest;      /* so far, of the trace being copied */
     uint32_t tried;       /* traces tried so far as the one that runs */
     struct vmstack_vm vm; /* the VM being examined */
+    struct vmstack_v8 v8; /* the sampled thread's */
     uint64_t functions[VMSTACK_RECENT]; /* copied last: recursion names the same over and over */
     struct lines lines[VMSTACK_RECENT]; /* of these functions */
     uint64_t pcs[VMSTACK_RECENT];       /* met last, of functions that were not met yet */
@@ -1158,6 +1159,7 @@ struct here {
     uint32_t pid, tid, parent;
     uint32_t process; /* the process with its VMs: its own, or the parent */
     uint64_t ip, sp, end;
+    uint64_t v8_job;      /* of the thread's V8: the promise's job that runs; 0: none */
     uint32_t lua_process; /* the same, for plain Lua */
     /* What may be in registers (FOR_EACH_REGISTER): LuaJIT's base and DISPATCH, a C function's
      * first argument, and what the callee saves. */
@@ -1192,6 +1194,7 @@ static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack
 }
 
 #include "src/live/vmstack_lua.bpf.h"
+#include "src/live/vmstack_v8.bpf.h"
 
 /* ---- the native stack ------------------------------------------------------------------------ */
 
@@ -1308,6 +1311,10 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
         else if (reason)
             reason = VMEVENT_ELSEWHERE;
     }
+    if (h->v8_job) {
+        v8_chain(h->v8_job);
+        reason = VMEVENT_MATCHED;
+    }
     if (!reason || config.stack)
         copy_native(h->sp, h->end, 0);
     return reason;
@@ -1358,7 +1365,9 @@ static __always_inline void run(void *ctx, struct here *h)
         p = bpf_map_lookup_elem(&processes, &h->process);
     }
     const struct vmstack_lua_process *lua = lua_process_of(h);
-    if (!p && !lua) {
+    const struct vmstack_v8 *v8 = bpf_map_lookup_elem(&v8_threads, &h->tid);
+    h->v8_job = v8_job(v8, h->pid);
+    if (!p && !lua && !h->v8_job) {
         count(VMSTACK_UNKNOWN, 1);
         uint64_t to = h->sp + config.stack; /* the sampled event copies no more */
         if (h->reason || !copy_native(h->sp, h->end < to ? h->end : to, 1))
@@ -1373,6 +1382,8 @@ static __always_inline void run(void *ctx, struct here *h)
         return;
     }
     *busy = 1;
+    if (v8)
+        s->v8 = *v8;
     emit(ctx, s, p, lua, h);
     *busy = 0;
 }

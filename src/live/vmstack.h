@@ -67,6 +67,9 @@ enum {
     VMSTACK_LUA_SEARCHED = 64 << 10, /* bytes of the native stack that are searched for states */
     VMSTACK_LUA_RECENT = 4096,       /* states that are remembered; a power of two */
     VMSTACK_LUA_GLOBALS = 1024,      /* global_States, likewise */
+    /* V8. */
+    VMSTACK_V8_THREADS = 4096,
+    VMSTACK_V8_STEPS = 32, /* promises of a chain that are followed */
     /* Time off the cpu: threads that are followed, and of these such whose wait has just ended. */
     OFF_CPU_THREADS = 1 << 15,
     OFF_CPU_DUES = 4096,
@@ -167,6 +170,17 @@ struct vmstack_lua_builds {
 struct vmstack_lua_process {
     struct vmstack_lua_builds of;
     uint64_t lowest, highest; /* written by the program: addresses of states */
+};
+
+/* The V8 of a thread. Offsets are in bytes; types are V8's instance types. */
+struct vmstack_v8 {
+    uint64_t running; /* address of the word that names the microtask that runs */
+    uint32_t pid;
+    uint16_t fn_context;    /* in a JSFunction */
+    uint16_t reaction_next; /* in a PromiseReaction; its handlers follow */
+    uint16_t fulfill_job, reject_job, thenable_job, async_function, async_generator, promise,
+        capability, reaction;
+    uint16_t reserved[2];
 };
 
 /* Counted per cpu. */

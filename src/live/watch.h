@@ -14,12 +14,16 @@
 #include "session/recorded_memory.h"
 #include "unwind/runtime.h"
 
+struct copier;
+
 /* What a watch works with; outlives it. */
 struct watch_means {
     const struct runtime *runtime; /* NULL: none; generated code is kept */
     struct dsos *dsos;
     struct unwinder *unwinder;
     struct log_sink sink;
+    /* Is told of threads with V8; what it points to is NULL as long as there is none. */
+    struct copier *const *copier;
 };
 
 /* A kind of watch. `all` is the watch of all processes with the runtime. */

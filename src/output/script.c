@@ -373,6 +373,8 @@ static void put_managed_note(struct text *t, const struct frame *f, bool name_gu
     }
     if (f->flags & FRAME_INLINED)
         text_string(t, " inlined");
+    if (f->flags & FRAME_ASYNC)
+        text_string(t, " async");
     put_doubt(t, f, " ");
     if (name_guessed)
         text_string(t, " guess-name");

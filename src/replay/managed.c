@@ -110,6 +110,7 @@ const struct walker *sample_walker(struct replay_worker *w, size_t at,
         .has_vmstack = copy != NULL,
         .has_running_vm = copy && copy->nr_vms && copy->reason == VMEVENT_MATCHED,
         .reads_anew = p->reads_anew,
+        .awaits = w->replay->options.awaits,
         .places = p->places,
         .no_objects = !w->replay->log && !w->replay->snapshots && !vms,
     };

@@ -46,6 +46,7 @@ struct replay_options {
     unsigned threads;  /* 0: as many as there are processors */
     unsigned max_stack;
     bool no_join;
+    bool awaits;   /* stacks of JavaScript have the functions that await the result, too */
     bool explains; /* the sink calls replay_explain() */
     /* Filters; an empty list passes everything. Samples that do not pass are not unwound. */
     name_list comms;
@@ -343,8 +344,9 @@ size_t replay_frames_of(const struct frame *f);
 
 /* ---- without a recording --------------------------------------------------------------------- */
 
-/* Make a worker for stacks that do not change: of a core, or of a stopped process. */
-int replay_stopped_create(struct dsos *dsos, const struct symbols_options *options,
+/* Make a worker for stacks that do not change: of a core, or of a stopped process. Of the options,
+ * `symbols` and `awaits` are used. */
+int replay_stopped_create(struct dsos *dsos, const struct replay_options *options,
                           struct replay_worker **ret, struct error *err);
 void replay_stopped_free(struct replay_worker *w);
 /* Walk one thread's stack, including managed frames. The walker of `input` is set here; `vms` are

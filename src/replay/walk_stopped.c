@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-int replay_stopped_create(struct dsos *dsos, const struct symbols_options *options,
+int replay_stopped_create(struct dsos *dsos, const struct replay_options *options,
                           struct replay_worker **ret, struct error *err)
 {
     struct replay *r = calloc(1, sizeof(*r));
@@ -20,7 +20,8 @@ int replay_stopped_create(struct dsos *dsos, const struct symbols_options *optio
     w->replay = r;
     w->job = r->jobs; /* of batch 0 */
     r->dsos = dsos;
-    r->symbols = symbols_create(dsos, options);
+    r->symbols = symbols_create(dsos, &options->symbols);
+    r->options.awaits = options->awaits;
     r->strings = intern_create();
     r->managed = managed_names_create();
     if (r->symbols)

@@ -317,6 +317,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                  .context = namer},
                                        .no_objects = (data[3] & 7) == 0,
                                        .reads_all_ways = data[3] & 8,
+                                       .awaits = data[3] & 16,
                                        .space = namer->space};
     const struct walker walker = v8_walker(&process);
     uint64_t seed = hash_bytes(data, size);

@@ -3,6 +3,7 @@
  * the same with damage. Also where callers are in machine code. */
 #include "memory_fixture.h"
 #include "unwind/managed.h"
+#include "unwind/v8/async.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/compiler.h"
 #include "unwind/v8/machine.h"
@@ -27,6 +28,7 @@ struct heap {
     uint64_t only;
     uint64_t watched, readings; /* an address, and how often it was read */
     enum provenance provenance; /* of all reads */
+    enum provenance moving;     /* of reads of memory that is written all the time */
     uint64_t maps[512];
     struct v8_layout layout;
     struct memory_layer layer;
@@ -42,6 +44,8 @@ static bool read_heap(void *context, const struct memory_query *q, void *to,
     struct heap *h = context;
     if (h->provenance > answer->provenance)
         answer->provenance = h->provenance;
+    if (q->kind == MEMORY_MOVING && h->moving > answer->provenance)
+        answer->provenance = h->moving;
     answer->by_one_reading = true;
     h->readings += h->watched - address < size;
     if ((h->only ? q->time != h->only : q->time == MOVED) && address - h->moved < h->moved_size)
@@ -929,6 +933,215 @@ static void test_compiler_code_that_is_gone(void **state)
     v8_compiler_free(c);
 }
 
+/* ---- functions that await -------------------------------------------------------------------- */
+
+enum {
+    ASYNC_FUNCTION = 300, /* types */
+    ASYNC_CONTEXT,
+    ASYNC_GENERATOR,
+    ASYNC_GENERATOR_OF_MANY,
+    ASYNC_REQUEST,
+    ASYNC_PROMISE,
+    ASYNC_CAPABILITY,
+    ASYNC_REACTION,
+    ASYNC_SFI,
+    ASYNC_BYTECODE,
+    ASYNC_UNDEFINED,
+    SHARED = 32,
+    CONTEXT_OF = 40,
+    NEXT = 16,
+    AWAITED_AT = 7, /* offset of a bytecode */
+    BYTECODES = 64, /* its first byte in the object */
+    FULFILLED = 1,
+};
+
+static void lay_out_async(struct heap *h)
+{
+    struct v8_layout *l = &h->layout;
+    l->type_function = l->type_function_last = ASYNC_FUNCTION;
+    l->type_async_function = ASYNC_GENERATOR;
+    l->type_async_generator = ASYNC_GENERATOR_OF_MANY;
+    l->type_async_request = ASYNC_REQUEST;
+    l->type_promise = ASYNC_PROMISE;
+    l->type_capability = ASYNC_CAPABILITY;
+    l->type_reaction = ASYNC_REACTION;
+    l->type_sfi = ASYNC_SFI;
+    l->type_bytecode = ASYNC_BYTECODE;
+    l->fn_shared = SHARED;
+    l->fn_context = CONTEXT_OF;
+    l->reaction_next = NEXT;
+    l->bytecode_data = BYTECODES;
+    l->sfi_data = 8;
+    l->sfi_untrusted = l->type_script = l->type_scope = l->type_wrapper = V8_UNKNOWN;
+    l->sfi_name = 24;
+    l->sfi_script = 40;
+}
+
+/* Makes a function of the program (`written`), or a builtin. */
+static uint64_t make_function(struct heap *h, bool written, uint64_t context)
+{
+    uint64_t f = make(h, ASYNC_FUNCTION, 56), sfi = make(h, ASYNC_SFI, 64);
+    put(h, f, SHARED, sfi, 8);
+    put(h, f, CONTEXT_OF, context, 8);
+    put(h, sfi, 8, written ? make(h, ASYNC_BYTECODE, 64) : smi(5), 8);
+    put(h, sfi, 40, make(h, ASYNC_UNDEFINED, 8), 8); /* it has no script */
+    return f;
+}
+
+static uint64_t make_context(struct heap *h, uint64_t first, uint64_t second)
+{
+    uint64_t c = make(h, ASYNC_CONTEXT, 48);
+    put(h, c, 32, first, 8);
+    put(h, c, 40, second, 8);
+    return c;
+}
+
+/* Makes a promise to which nothing reacts. */
+static uint64_t make_promise(struct heap *h)
+{
+    return make(h, ASYNC_PROMISE, 48);
+}
+
+/* Makes the reaction to a promise: `handler` is called, and settles `settles`. */
+static uint64_t react(struct heap *h, uint64_t promise, uint64_t handler, uint64_t settles)
+{
+    uint64_t r = make(h, ASYNC_REACTION, 56);
+    put(h, promise, 24, r, 8);
+    put(h, r, NEXT + 16, handler, 8);
+    put(h, r, NEXT + 24, settles, 8);
+    return r;
+}
+
+/* Makes a suspended async function; `promise`: its own. */
+static uint64_t make_awaiting(struct heap *h, uint64_t promise)
+{
+    uint64_t g = make(h, ASYNC_GENERATOR, 88);
+    put(h, g, 24, make_function(h, true, make_context(h, 0, 0)), 8);
+    put(h, g, 48, smi(AWAITED_AT + BYTECODES - 1), 8);
+    put(h, g, 80, promise, 8);
+    return g;
+}
+
+static uint64_t function_of(struct heap *h, uint64_t generator)
+{
+    uint64_t f, sfi;
+    memcpy(&f, h->bytes + (generator & ~UINT64_C(3)) - HEAP + 24, 8);
+    memcpy(&sfi, h->bytes + (f & ~UINT64_C(3)) - HEAP + SHARED, 8);
+    return sfi;
+}
+
+/* Lets the generator await the promise. */
+static uint64_t await_promise(struct heap *h, uint64_t promise, uint64_t generator)
+{
+    return react(h, promise, make_function(h, false, make_context(h, generator, 0)), smi(0));
+}
+
+static enum v8_await next(struct heap *h, uint64_t *promise, struct v8_awaiter *ret)
+{
+    h->r.provenance = PROVENANCE_EXACT;
+    return v8_await_next(&h->r, promise, ret);
+}
+
+/* An async function is awaited by one that is awaited through a callback of then(), the function
+ * that resolves a promise, and Promise.all(), by a generator; nobody awaits that. */
+static void test_await_chain(void **state)
+{
+    struct heap *h = *state;
+    struct v8_awaiter a;
+    lay_out_async(h);
+    uint64_t ran = make_promise(h), of_first = make_promise(h), then = make_promise(h);
+    uint64_t resolved = make_promise(h), all = make_promise(h), at, resumed;
+    uint64_t first = make_awaiting(h, of_first), many = make_awaiting(h, 0);
+    uint64_t capability = make(h, ASYNC_CAPABILITY, 32), request = make(h, ASYNC_REQUEST, 48);
+    resumed = make_context(h, make_awaiting(h, ran), 0);
+    await_promise(h, ran, first);
+    react(h, of_first, make_function(h, true, make_context(h, first, 0)), then);
+    react(h, then, make_function(h, false, make_context(h, resolved, 0)), smi(0));
+    put(h, capability, 8, all, 8);
+    react(h, resolved, make_function(h, false, make_context(h, smi(2), capability)), smi(0));
+    (void)make(h, ASYNC_GENERATOR_OF_MANY, 8);
+    put(h, many, 0, h->maps[ASYNC_GENERATOR_OF_MANY], 8);
+    put(h, many, 80, request, 8);
+    put(h, request, 32, make_promise(h), 8);
+    await_promise(h, all, many);
+
+    assert_int_equal(v8_await_resumed(&h->r, resumed, &at), V8_AWAIT_FOUND);
+    assert_int_equal(at, ran);
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_FOUND);
+    assert_int_equal(a.sfi.sfi, function_of(h, first));
+    assert_int_equal(a.offset, AWAITED_AT);
+    assert_int_equal(at, of_first);
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_FOUND);
+    assert_int_equal(a.sfi.sfi, function_of(h, many));
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_END);
+
+    /* a callback settles a promise, or what has its capability */
+    assert_int_equal(v8_await_reaction(&h->r, then, &at), V8_AWAIT_FOUND);
+    assert_int_equal(at, then);
+    assert_int_equal(v8_await_reaction(&h->r, capability, &at), V8_AWAIT_FOUND);
+    assert_int_equal(at, all);
+    assert_int_equal(v8_await_reaction(&h->r, first, &at), V8_AWAIT_END);
+}
+
+/* Chains that end, and memory of another moment. */
+static void test_await_chain_that_ends(void **state)
+{
+    struct heap *h = *state;
+    struct v8_awaiter a;
+    lay_out_async(h);
+    uint64_t ran = make_promise(h), at = ran;
+    uint64_t waits = make_awaiting(h, make_promise(h));
+    uint64_t reaction = await_promise(h, ran, waits);
+    put(h, reaction, NEXT, await_promise(h, make_promise(h), waits), 8);
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_END); /* two wait */
+    put(h, reaction, NEXT, smi(0), 8);
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_FOUND);
+
+    put(h, waits, 64, smi(-2), 8); /* it runs, so it does not wait */
+    at = ran;
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_UNREAD);
+    put(h, waits, 64, smi(0), 8);
+    put(h, ran, 32, smi(FULFILLED), 8); /* what runs has settled nothing yet */
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_UNREAD);
+    put(h, ran, 32, smi(0), 8);
+    put(h, ran, 24, reaction + 8, 8); /* no object */
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_UNREAD);
+    put(h, ran, 24, reaction, 8);
+
+    /* a function of the program may have any object in its context; it settles nothing */
+    put(h, reaction, NEXT + 16, make_function(h, true, make_context(h, waits, 0)), 8);
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_END);
+    /* a promise further on that is settled is just that; a circle has an end */
+    uint64_t other = make_promise(h);
+    put(h, reaction, NEXT + 24, other, 8);
+    put(h, other, 32, smi(FULFILLED), 8);
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_END);
+    put(h, reaction, NEXT + 24, ran, 8);
+    at = ran;
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_END);
+}
+
+/* Objects that were read at another moment may be others of their kind. */
+static void test_await_chain_of_another_moment(void **state)
+{
+    struct heap *h = *state;
+    struct v8_awaiter a;
+    lay_out_async(h);
+    uint64_t ran = make_promise(h), at = ran;
+    await_promise(h, ran, make_awaiting(h, make_promise(h)));
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_FOUND);
+    assert_int_equal(h->r.provenance, PROVENANCE_EXACT);
+    h->moving = PROVENANCE_STALE;
+    at = ran;
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_FOUND);
+    assert_int_equal(h->r.provenance, PROVENANCE_STALE);
+    assert_false(h->r.moving);
+    (void)v8_function_sfi(&h->r, make_function(h, false, 0));
+    h->r.provenance = PROVENANCE_EXACT;
+    assert_int_not_equal(v8_function_sfi(&h->r, make_function(h, false, 0)), 0);
+    assert_int_equal(h->r.provenance, PROVENANCE_EXACT); /* of other objects it is asked as ever */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -952,6 +1165,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_exits_that_lie, setup, teardown),
         cmocka_unit_test_setup_teardown(test_compiler, setup, teardown),
         cmocka_unit_test_setup_teardown(test_compiler_code_that_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_await_chain, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_await_chain_that_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_await_chain_of_another_moment, setup, teardown),
         cmocka_unit_test(test_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,6 +184,16 @@ static bool ends_with(const char *name, const char *end)
     return a >= b && strcmp(name + a - b, end) == 0;
 }
 
+/* The builtins that an await makes, as AsyncFunctionAwaitResolveClosure. */
+static bool is_resume(const char *name)
+{
+    static const char *const begins[] = {"AsyncFunctionAwait", "AsyncGenerator"};
+    for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+            return ends_with(name, "Closure");
+    return false;
+}
+
 static enum v8_builtin_class classify(const char *name)
 {
     static const char *const interpreter[] = {"InterpreterEntryTrampoline", "InterpreterEnterAt",
@@ -203,6 +213,12 @@ static enum v8_builtin_class classify(const char *name)
         return V8_BUILTIN_EXIT;
     if (strncmp(name, "DeoptimizationEntry", 19) == 0)
         return V8_BUILTIN_DEOPT;
+    if (strcmp(name, "PromiseFulfillReactionJob") == 0 ||
+        strcmp(name, "PromiseRejectReactionJob") == 0 ||
+        strcmp(name, "PromiseResolveThenableJob") == 0)
+        return V8_BUILTIN_REACTION;
+    if (is_resume(name))
+        return V8_BUILTIN_RESUME;
     return strcmp(name, "BaselineLeaveFrame") == 0 ? V8_BUILTIN_LEAVE : V8_BUILTIN_OTHER;
 }
 

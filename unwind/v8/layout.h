@@ -36,6 +36,7 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(array_register, "", 14, 14, 12, 12, 12, 12, 12, 12, 12, 12, 12, "register that holds the BytecodeArray") \
     X(map_type, "class_Map__instance_type", 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, "Map: instance type, u16") \
     X(fn_shared, "class_JSFunction__shared", 24, 24, 24, 24, 24, 32, 32, 32, 32, 32, 32, "JSFunction: SharedFunctionInfo") \
+    X(fn_context, "class_JSFunction__context", 32, 32, 32, 32, 32, 40, 40, 40, 40, 40, 40, "JSFunction: Context") \
     X(sfi_data, "class_SharedFunctionInfo__function_data", 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, "SharedFunctionInfo: bytecode, or what is in its place") \
     X(sfi_untrusted, "", U, U, U, U, U, U, U, 16, 16, 16, 16, "SharedFunctionInfo: the same, when not trusted") \
     X(sfi_name, "class_SharedFunctionInfo__name_or_scope_info", 16, 16, 16, 16, 16, 16, 16, 24, 24, 24, 24, "SharedFunctionInfo: name or ScopeInfo") \
@@ -159,6 +160,17 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(regexp_data_source, "class_RegExpData__source", U, U, U, U, U, U, U, 16, 16, 16, 16, "RegExpData: source") \
     X(type_regexp, "type_JSRegExp__", U, U, U, U, U, U, U, U, U, U, U, "type of JSRegExp") \
     X(type_regexp_data, "type_IrRegExpData__", U, U, U, U, U, U, U, U, U, U, U, "type of IrRegExpData") \
+    X(type_async_function, "type_JSAsyncFunctionObject__", U, U, U, U, U, U, U, U, U, U, U, "type of JSAsyncFunctionObject") \
+    X(type_async_generator, "type_JSAsyncGeneratorObject__", U, U, U, U, U, U, U, U, U, U, U, "type of JSAsyncGeneratorObject") \
+    X(type_async_request, "type_AsyncGeneratorRequest__", U, U, U, U, U, U, U, U, U, U, U, "type of AsyncGeneratorRequest") \
+    X(type_promise, "type_JSPromise__", U, U, U, U, U, U, U, U, U, U, U, "type of JSPromise") \
+    X(type_capability, "type_PromiseCapability__", U, U, U, U, U, U, U, U, U, U, U, "type of PromiseCapability") \
+    X(type_reaction, "type_PromiseReaction__", U, U, U, U, U, U, U, U, U, U, U, "type of PromiseReaction") \
+    X(type_fulfill_job, "type_PromiseFulfillReactionJobTask__", U, U, U, U, U, U, U, U, U, U, U, "type of PromiseFulfillReactionJobTask") \
+    X(type_reject_job, "type_PromiseRejectReactionJobTask__", U, U, U, U, U, U, U, U, U, U, U, "type of PromiseRejectReactionJobTask") \
+    X(type_thenable_job, "type_PromiseResolveThenableJobTask__", U, U, U, U, U, U, U, U, U, U, U, "type of PromiseResolveThenableJobTask") \
+    X(running_microtask, "", U, 0x1408, 0x1510, 0x1928, 0x1b60, 0x1c18, 0x1cb0, 0x1d08, 0x2580, 0x25e8, 0x2640, "isolate: the microtask that runs (a root)") \
+    X(reaction_next, "", 8, 8, 8, 8, 8, 8, 16, 16, 16, 16, 16, "PromiseReaction: next, the handlers, the promise that it settles") \
     X(frame_builtin_exit, "frametype_BuiltinExitFrame", 21, 21, 21, 22, 25, 26, 26, 26, 27, 27, 17, "frame type: a builtin in C++") \
     X(frame_construct, "frametype_ConstructFrame", 18, 18, 19, 20, 23, 23, 23, 23, 24, 24, 14, "frame type: a constructor is called") \
     X(smi_shift, "SmiShiftSize", 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, "31: full words; 0: compressed pointers")
@@ -179,6 +191,8 @@ enum v8_builtin_class {
     V8_BUILTIN_PROLOGUE,    /* BaselineOutOfLinePrologue: makes the frame of its caller */
     V8_BUILTIN_EXIT,        /* CEntry: calls the runtime, in C++ */
     V8_BUILTIN_DEOPT,       /* DeoptimizationEntry: takes down the frame of its caller */
+    V8_BUILTIN_RESUME,      /* resumes an async function or generator behind an await */
+    V8_BUILTIN_REACTION,    /* calls a callback whose result settles a promise */
     V8_BUILTIN_LEAVE,       /* BaselineLeaveFrame: is jumped to while the frame still stands */
 };
 

@@ -23,6 +23,7 @@ struct v8_machine {
      * the BytecodeArray, the BytecodeArray (ARCH_NO_REGISTER: as v8_layout.array_register says),
      * the instance of WebAssembly code, and the one that generated code never changes. */
     uint8_t function, offset, array, instance, root;
+    uint16_t root_bias; /* bytes from the isolate to where `root` points */
     /* At a function's first instruction: where the return address is (V8_RETURN_ON_STACK), and the
      * CFA's distance from sp. */
     uint8_t return_register, frameless_offset;

@@ -309,6 +309,7 @@ const struct v8_machine v8_machine_aarch64 = {
     .array = 20,
     .instance = 7,
     .root = 26,
+    .root_bias = 256,
     .return_register = AARCH64_LR,
     .frameless_offset = 0,
     .address_bits = 48,

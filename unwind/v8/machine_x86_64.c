@@ -305,6 +305,7 @@ const struct v8_machine v8_machine_x86_64 = {
     .array = ARCH_NO_REGISTER,
     .instance = DWARF_RSI,
     .root = DWARF_R13,
+    .root_bias = 128,
     .return_register = V8_RETURN_ON_STACK,
     .frameless_offset = 8,
     .address_bits = 47,

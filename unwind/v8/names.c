@@ -954,6 +954,32 @@ void v8_names_symbol(const struct v8_names *n, uint32_t function, struct text *t
         managed_symbol(to, &g);
 }
 
+uint32_t v8_names_awaiting(struct v8_names *n, uint32_t function, uint64_t batch)
+{
+    static const char async[] = "async"; /* as V8 writes it in an error's stack */
+    struct managed_function g;
+    struct text name = {0};
+    if (!managed_get(n->managed, function, batch, &g))
+        return 0;
+    const struct managed_identity identity = {.kind = g.kind,
+                                              .language = g.language,
+                                              .file = g.file,
+                                              .line = g.line,
+                                              .column = g.column,
+                                              .salt = hash_combine(function, sizeof(async))};
+    text_string(&name, async);
+    if (g.name) {
+        text_char(&name, ' ');
+        text_string(&name, g.name);
+    }
+    text_char(&name, 0);
+    const uint32_t id = managed_intern(n->managed, &identity);
+    const bool failed = !id || name.failed ||
+                        managed_propose_name(n->managed, id, NAME_RANK_DEFINED, name.at, batch);
+    text_free(&name);
+    return failed ? 0 : id;
+}
+
 uint32_t v8_names_own(struct v8_names *n, const char *name)
 {
     const struct managed_identity own = {

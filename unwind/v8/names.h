@@ -41,6 +41,10 @@ struct v8_named {
 int v8_names_function(struct v8_names *n, struct v8_reader *r, uint64_t space, uint64_t batch,
                       const struct v8_sfi *sfi, int32_t offset, struct v8_named *ret);
 
+/* Returns the function that stands for `function` while it awaits: the name says so. 0: memory is
+ * out. */
+uint32_t v8_names_awaiting(struct v8_names *n, uint32_t function, uint64_t batch);
+
 /* Appends what managed_symbol() says of a function that was named; nothing if it is not known. */
 void v8_names_symbol(const struct v8_names *n, uint32_t function, struct text *to);
 

@@ -10,7 +10,7 @@ bool v8_read(struct v8_reader *r, uint64_t address, void *to, size_t size)
     const struct memory_query q = {.address = address,
                                    .size = size,
                                    .time = r->memory->time,
-                                   .kind = MEMORY_OBJECT,
+                                   .kind = r->moving ? MEMORY_MOVING : MEMORY_OBJECT,
                                    .moment = r->moment,
                                    .alive = r->alive};
     struct memory_answer a;
@@ -50,11 +50,14 @@ static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
     uint64_t meta;
     uint16_t map_of_map;
     enum provenance before = r->provenance;
+    const bool moving = r->moving; /* the object; its map stays what it is */
     const struct memory_span others = r->same;
+    r->moving = false;
     r->same = (struct memory_span){0, UINT64_MAX};
     r->provenance = PROVENANCE_EXACT;
     bool is = map_type(r, map, &ret->type) && v8_slot(r, map, 0, &meta) &&
               map_type(r, meta, &map_of_map) && map_of_map == r->layout->type_map;
+    r->moving = moving;
     ret->map = map;
     ret->provenance = (uint8_t)r->provenance;
     ret->same = r->same;
@@ -370,9 +373,13 @@ uint64_t v8_function_sfi(struct v8_reader *r, uint64_t function)
     uint64_t sfi;
     int32_t type = v8_type(r, function);
     if (type < l->type_function || type > l->type_function_last ||
-        !v8_slot(r, function, l->fn_shared, &sfi) || !v8_is(r, sfi, l->type_sfi))
+        !v8_slot(r, function, l->fn_shared, &sfi))
         return 0;
-    return sfi;
+    const bool moving = r->moving; /* the function; it keeps its SharedFunctionInfo */
+    r->moving = false;
+    const bool is = v8_is(r, sfi, l->type_sfi);
+    r->moving = moving;
+    return is ? sfi : 0;
 }
 
 static bool scope_element(struct v8_reader *r, uint64_t scope, int32_t i, uint64_t *ret)

@@ -12,12 +12,13 @@
 #include "unwind/v8/layout.h"
 
 /* Reads the objects of one frame at one time. What it asks for are parts of objects that the sample
- * leads to (MEMORY_OBJECT). */
+ * leads to (MEMORY_OBJECT), if they are not said to be `moving`. */
 struct v8_reader {
     const struct memory *memory;
     const struct v8_layout *layout;
     enum memory_moment moment;  /* of all questions */
     bool alive;                 /* of all questions: see struct memory_query */
+    bool moving;                /* what is read now is written all the time (MEMORY_MOVING) */
     enum provenance provenance; /* the weakest provenance of all readings */
     bool by_one_reading;        /* true of some reading: see struct memory_answer */
     struct memory_span same;    /* times at which all readings are the same */

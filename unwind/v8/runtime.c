@@ -251,6 +251,10 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     if (v8_names_function(w->names, r, w->sample->pid, w->sample->batch, sfi, offset, &named) < 0)
         return false;
     ret->function = named.function;
+    if (named.function && ret->flags & FRAME_ASYNC)
+        ret->function = v8_names_awaiting(w->names, named.function, w->sample->batch);
+    if (named.function && !ret->function)
+        return false;
     ret->line = named.line;
     ret->column = named.column;
     if (named.bare && ret->provenance == PROVENANCE_EXACT)
@@ -303,6 +307,7 @@ static void walk_begin(void *walk, void *tables, const struct runtime_sample *s,
         .namer = {.name = name_frame, .wasm = name_wasm, .own = name_own, .context = w},
         .functions = s->find ? find_functions : NULL,
         .no_objects = s->no_objects,
+        .awaits = s->awaits,
         .seen = s->reads_anew || s->places ? NULL : t->frames,
         .places = s->places,
         .space = s->pid};

@@ -6,6 +6,7 @@
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "unwind/trace.h"
+#include "unwind/v8/async.h"
 #include "unwind/v8/builtin.h"
 #include "unwind/v8/compiler.h"
 #include "unwind/v8/machine.h"
@@ -44,6 +45,8 @@ struct v8_walk {
     bool lazy;        /* the same of the step before */
     bool left_notify; /* this step left the builtin that ends a deoptimization */
     bool resumed;     /* the step before left that builtin (left_notify) */
+    bool left_await;  /* this step left a builtin that resumes JavaScript behind an await */
+    bool awaited;     /* the step before left such a builtin (left_await) */
     bool failed;      /* memory is out */
     bool again;       /* the step is repeated for comparison: no function is named */
     bool moments;     /* memory has readings of several moments, to ask for */
@@ -458,6 +461,7 @@ struct emission {
     uint64_t fp; /* 0: the frame does not stand */
     enum frame_tier tier;
     bool doubtful, second; /* `second`: the first function was emitted already */
+    uint8_t flags;         /* of all its functions */
 };
 
 /* Only the first function emitted stands for the machine's frame. */
@@ -503,7 +507,7 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
     if (e->second)
         set_second(&f);
     f.tier = (uint8_t)e->tier;
-    f.flags |= inlined ? FRAME_INLINED : 0;
+    f.flags |= e->flags | (inlined ? FRAME_INLINED : 0);
     const uint8_t named = f.provenance;
     if (w->again)
         identify(w, sfi, offset, &f);
@@ -526,7 +530,7 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
     size_t i = w->step->out->frames.nr - w->first;
     if (i < V8_SEEN_FRAMES)
         w->bytecode[i] = sfi->bytecode;
-    if (w->process->places && !w->again)
+    if (w->process->places && !w->again && !e->flags)
         note_place(w, e, sfi, &f);
     push(w, &f);
     if (w->nr_unmade && sfi->bytecode)
@@ -1369,6 +1373,126 @@ static bool is_optimized(const struct v8_code *c)
     return c->kind == V8_CODE_MAGLEV || c->kind == V8_CODE_TURBOFAN;
 }
 
+/* ---- functions that await ---------------------------------------------------------------------
+ */
+
+enum {
+    AWAITERS_MAX = 256,
+    FRAME_CONTEXT = -8,    /* of a builtin's frame that resumes an async function */
+    REACTION_FIRST = -16,  /* words of the frame of a builtin that calls a callback; one of them */
+    REACTION_SECOND = -24, /* leads to the promise that the callback settles */
+    AWAITS_KEY = 3,        /* tells the entries in the frame cache from others */
+};
+
+/* Says that there may be more functions, which were not recorded. */
+static void emit_unread_awaiter(struct v8_walk *w)
+{
+    struct frame f = frame_here(w, FRAME_JS, 0);
+    set_second(&f);
+    f.flags = FRAME_ASYNC;
+    push(w, &f);
+}
+
+/* Emits the functions that await the promise, nearest first. Returns how the chain ended. */
+static enum v8_await emit_awaiters(struct v8_walk *w, enum v8_await got, uint64_t promise)
+{
+    struct emission e = {.second = true, .flags = FRAME_ASYNC};
+    struct v8_awaiter a;
+    for (unsigned i = 0; got == V8_AWAIT_FOUND && promise; i++) {
+        got = i < AWAITERS_MAX ? v8_await_next(&w->r, &promise, &a) : V8_AWAIT_UNREAD;
+        if (got == V8_AWAIT_FOUND)
+            emit_function(w, &e, &a.sfi, source_offset(w, a.sfi.bytecode, a.offset), false);
+    }
+    return got;
+}
+
+/* Emits them as an earlier walk has found them; false: none has, of late. */
+static bool emit_seen_awaiters(struct v8_walk *w, const struct v8_frame_cache_key *key)
+{
+    const uint64_t *bytecode;
+    size_t nr;
+    const struct frame *frames =
+        key->word[0] && !w->again
+            ? v8_frame_cache_recall(w->process->seen, key, w->r.memory->time, &nr, &bytecode)
+            : NULL;
+    for (size_t i = 0; frames && i < nr; i++) {
+        struct frame f = frames[i];
+        f.pc = step_pc(w);
+        push(w, &f);
+    }
+    return frames;
+}
+
+/* Finds the promise of what the builtin has called, in the builtin's frame. */
+static enum v8_await called_promise(struct v8_walk *w, const struct v8_builtin *b, uint64_t fp,
+                                    uint64_t *ret)
+{
+    static const int32_t slots[] = {REACTION_FIRST, REACTION_SECOND};
+    uint64_t word;
+    if (b->class == V8_BUILTIN_RESUME)
+        return stack_word(w, fp + (uint64_t)FRAME_CONTEXT, &word)
+                   ? v8_await_resumed(&w->r, word, ret)
+                   : V8_AWAIT_END;
+    for (size_t i = 0; i < sizeof(slots) / sizeof(*slots); i++) {
+        if (!stack_word(w, fp + (uint64_t)(int64_t)slots[i], &word) || !v8_is_pointer(word))
+            continue;
+        enum v8_await got = v8_await_reaction(&w->r, word, ret);
+        if (got != V8_AWAIT_END)
+            return got;
+    }
+    return V8_AWAIT_END;
+}
+
+static enum v8_await emit_chain(struct v8_walk *w, const struct v8_builtin *b, uint64_t fp)
+{
+    uint64_t promise = 0;
+    enum v8_await got = called_promise(w, b, fp, &promise);
+    return emit_awaiters(w, got, promise);
+}
+
+/* Emits the same by the readings before the sample. A promise that is not settled loses no
+ * reaction: what was found then is still so, as long as the builtin's frame stands. */
+static enum v8_await emit_chain_before(struct v8_walk *w, const struct v8_builtin *b, uint64_t fp)
+{
+    const enum memory_moment moment = w->r.moment;
+    say(w, TRACE_WAY, "it was read too late; what was read before?", 0, 0);
+    w->r.moment = MEMORY_BEFORE;
+    memset(w->r.maps, 0, sizeof(w->r.maps));
+    enum v8_await got = emit_chain(w, b, fp);
+    w->r.moment = moment;
+    memset(w->r.maps, 0, sizeof(w->r.maps));
+    return got;
+}
+
+/* Emits the functions that await what the builtin at `fp` has called. */
+static void emit_awaiting(struct v8_walk *w, const struct v8_builtin *b, uint64_t fp)
+{
+    __typeof__(w->step->out->frames) *frames = &w->step->out->frames;
+    const size_t first = frames->nr;
+    const bool calls_back = b->class == V8_BUILTIN_REACTION && !w->awaited;
+    if (!w->process->awaits || w->process->no_objects ||
+        (b->class != V8_BUILTIN_RESUME && !calls_back))
+        return;
+    const struct v8_frame_cache_key key =
+        seen_key(w, fp, FRAME_CONTEXT, REACTION_FIRST, AWAITS_KEY);
+    if (emit_seen_awaiters(w, &key))
+        return;
+    say(w, TRACE_WAY, "the builtin at # resumes JavaScript: who awaits its result?", b->start, 0);
+    const struct v8_reader before = w->r;
+    enum v8_await got = emit_chain(w, b, fp);
+    if (got == V8_AWAIT_UNREAD && w->moments && w->r.moment == MEMORY_NEAREST) {
+        *w->step->frames_left += (unsigned)(frames->nr - first);
+        frames->nr = first;
+        undo(w, &before);
+        got = emit_chain_before(w, b, fp);
+    }
+    /* The end of a chain that was read at another moment may be that of another chain. */
+    if (got == V8_AWAIT_UNREAD || w->r.provenance > before.provenance)
+        emit_unread_awaiter(w);
+    note_seen(w, &key);
+    undo(w, &before);
+}
+
 /* Is it the builtin that is called by code which must not be used any more? */
 static bool is_lazy(const struct v8_builtin *b)
 {
@@ -1441,6 +1565,7 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
     w->left_deopt = b && b->class == V8_BUILTIN_DEOPT && is_exact(w);
     w->left_lazy = w->left_deopt && is_lazy(b);
     w->left_notify = b && strcmp(b->name, "NotifyDeoptimized") == 0;
+    w->left_await = b && b->class == V8_BUILTIN_RESUME;
     if (b && is_exact(w))
         return step_leaf_builtin(w, b, vaddr);
     if (b && b->class == V8_BUILTIN_INTERPRETER)
@@ -1453,6 +1578,8 @@ static enum walker_result step_builtin(struct v8_walk *w, uint64_t vaddr)
             b->size);
     else
         say(w, TRACE_REFUSED, "no builtin is known at # of the file", vaddr, 0);
+    if (b)
+        emit_awaiting(w, b, fp);
     emit_native(w, fp + 16, !b || type < 0);
     if (is_entry(w, type))
         return leave_entry(w, fp);
@@ -1717,17 +1844,27 @@ static void use_layout(struct v8_walk *w, const struct v8_layout *l)
     w->layout = l;
 }
 
+/* V8's own code never changes its root register. */
+static void note_root(struct v8_walk *w)
+{
+    if (w->process->root && w->step->flags & FRAME_LEAF && knows(w, w->m->root))
+        *w->process->root = reg(w, w->m->root);
+}
+
 static enum walker_result step_code(struct v8_walk *w)
 {
     const struct code *c = &w->step->code;
     use_layout(w, c->owner == CODE_ELF ? v8_of_module(c->cfi) : w->process->layout);
     if (!w->layout || w->m->arch != w->step->input->registers.arch)
         return WALKER_NO;
-    if (c->owner != CODE_ELF)
+    if (c->owner != CODE_ELF) {
+        note_root(w);
         return step_generated(w);
+    }
     uint64_t vaddr = step_pc(w) - c->bias - !is_exact(w);
     if (vaddr - w->layout->blob >= w->layout->blob_size)
         return WALKER_NO;
+    note_root(w);
     return step_builtin(w, vaddr);
 }
 
@@ -1903,7 +2040,8 @@ static enum walker_result step(const void *context, struct walker_state *state,
     w->lazy = w->left_lazy;
     w->left_deopt = w->left_lazy = false;
     w->resumed = w->left_notify;
-    w->left_notify = false;
+    w->awaited = w->left_await;
+    w->left_notify = w->left_await = false;
     if (w->process->seen)
         memset(w->bytecode, 0, sizeof(w->bytecode));
     w->r.memory = &s->input->memory;
@@ -1930,7 +2068,7 @@ static bool is_stateless(const void *context, const struct walker_state *state)
 {
     const struct v8_walk *w = (const struct v8_walk *)state;
     (void)context;
-    return !w->head.begun || (!w->frameless && !w->nr_unmade);
+    return !w->head.begun || (!w->frameless && !w->nr_unmade && !w->left_await);
 }
 
 struct walker v8_walker(const struct v8_process *process)

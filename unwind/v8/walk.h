@@ -12,6 +12,9 @@
  *  - WebAssembly code becomes a frame of kind FRAME_WASM for its function, and one for each inlined
  *    function, from the tables of its module.
  *  - Builtins, stubs and entries stay native frames: their symbols name them.
+ *  - With `awaits`, the functions that await the result of an async function, or of a callback of
+ *    then(), come behind it, marked FRAME_ASYNC, before the builtin that has called it. One without
+ *    a function (id 0) says that there may be more, which were not recorded.
  *  - A function that cannot be resolved (memory not recorded, or objects that disagree) becomes one
  *    frame of kind FRAME_JS with function 0. Where a jitdump or perf map describes generated code,
  *    it becomes a frame of kind FRAME_JIT instead, and the jitdump or map names it. They describe
@@ -61,6 +64,9 @@ struct v8_process {
     /* Finds functions (tagged) that may have this BytecodeArray (tagged), at most `max`; called
      * with the namer's context. Returns how many. NULL: there is no such list. */
     size_t (*functions)(void *context, uint64_t bytecode, uint64_t *ret, size_t max);
+    uint64_t *root; /* set when the innermost frame is V8's: what its root register has; may be
+                       NULL */
+    bool awaits;    /* emit the functions that await the result (async.h), too */
     /* Read all ways to a function, though one is enough: another walk may need the others. */
     bool reads_all_ways;
     /* Frames known from earlier walks; `space` identifies this process in it. NULL: none. */
