@@ -273,18 +273,29 @@ static void note_resumed(void *context, struct v8_reader *r, const struct v8_sfi
     v8_compiler_note_resumed(v8_compiler_watch_of(n->target->compilers), r, sfi, offset, n->time);
 }
 
+static struct isolate *isolate_of(struct v8_watch *t, uint32_t tid)
+{
+    vec_foreach (i, &t->isolates)
+        if (i->tid == tid)
+            return i;
+    if (t->isolates.nr == ISOLATES_MAX)
+        t->isolates.nr = 0;
+    return NULL;
+}
+
 /* Tell the copier where a thread's isolate is, as soon as a sample shows it. */
 static void note_root(struct v8_watches *all, struct v8_watch *t, uint32_t tid, uint64_t root)
 {
     if (!root || !*all->copier)
         return;
-    vec_foreach (known, &t->isolates)
-        if (known->tid == tid && known->root == root)
-            return;
-    if (t->isolates.nr == ISOLATES_MAX)
-        t->isolates.nr = 0;
+    struct isolate *known = isolate_of(t, tid);
+    if (known && known->root == root)
+        return;
     copier_set_v8(*all->copier, t->process.pid, (pid_t)tid, t->layout, root);
-    (void)vec_push(&t->isolates, ((struct isolate){tid, root})); /* else it is told again */
+    if (known)
+        known->root = root;
+    else
+        (void)vec_push(&t->isolates, ((struct isolate){tid, root})); /* else it is told again */
 }
 
 static int walk(struct v8_watches *all, struct v8_watch *t, const struct sample *s,

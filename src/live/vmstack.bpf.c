@@ -1157,15 +1157,15 @@ __noinline int find_lowest(uint32_t nr, uint64_t from)
 /* A thread as the interrupt found it. */
 struct here {
     uint32_t pid, tid, parent;
-    uint32_t process; /* the process with its VMs: its own, or the parent */
-    uint64_t ip, sp, end;
-    uint64_t v8_job;      /* of the thread's V8: the promise's job that runs; 0: none */
+    uint32_t process;     /* the process with its VMs: its own, or the parent */
     uint32_t lua_process; /* the same, for plain Lua */
+    uint16_t flags, reason;
+    uint64_t ip, sp, end;
+    uint64_t v8_job; /* of the thread's V8: the promise's job that runs; 0: none */
     /* What may be in registers (FOR_EACH_REGISTER): LuaJIT's base and DISPATCH, a C function's
      * first argument, and what the callee saves. */
     uint64_t base, dispatch, argument;
     uint64_t kept[VMSTACK_KEPT];
-    uint32_t flags, reason;
 };
 
 static __always_inline uint32_t copy_vms(struct scratch *s, const struct vmstack_process *p,

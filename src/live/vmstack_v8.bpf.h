@@ -37,13 +37,11 @@ enum {
 };
 
 int v8_type(uint64_t object);
-int v8_copy(uint64_t object, uint32_t size);
 uint64_t v8_promise_of(uint64_t generator, int type);
 uint64_t v8_settled_by(uint64_t word);
 uint64_t v8_through(uint64_t handler);
 uint64_t v8_step(uint64_t promise);
 uint64_t v8_begin(uint64_t job);
-int v8_chain(uint64_t job);
 
 static __always_inline int v8_is_pointer(uint64_t word)
 {
@@ -61,9 +59,9 @@ __noinline int v8_type(uint64_t object)
     return type;
 }
 
-__noinline int v8_copy(uint64_t object, uint32_t size)
+static __always_inline void v8_copy(uint64_t object, uint32_t size)
 {
-    return copy(object - 1, size, VMENTRY_BYTES);
+    copy(object - 1, size, VMENTRY_BYTES);
 }
 
 /* Copy a generator, and return the promise that its function will settle; 0: none. */
@@ -155,7 +153,7 @@ __noinline uint64_t v8_begin(uint64_t job)
 }
 
 /* Copy the chain that begins at the job which runs. */
-__noinline int v8_chain(uint64_t job)
+static __always_inline void v8_chain(uint64_t job)
 {
     uint64_t promise = v8_begin(job);
     for (int i = 0; i < VMSTACK_V8_STEPS; i++) {
@@ -163,7 +161,6 @@ __noinline int v8_chain(uint64_t job)
             break;
         promise = v8_step(promise);
     }
-    return 0;
 }
 
 /* Returns the job of a promise that the thread runs; 0: it runs none, or is not known. */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Stacks of async functions, of each kind of await. work() burns time, and notes the stack that V8
-// itself tells there; all of them are printed at the end, one a line. Argument: seconds.
+// itself tells there; all of them are printed at the end, one a line. Arguments: seconds, turns of work().
 'use strict';
 Error.stackTraceLimit = 100;
+const turns = Number(process.argv[3]) || 150000;
 const seen = new Set();
 function work() {
     seen.add(new Error().stack.split('\n').slice(1).map((s) => s.trim()).join(' | '));
     let x = 0;
-    for (let i = 0; i < 150000; i++) x += i * i % 7;
+    for (let i = 0; i < turns; i++) x += i * i % 7;
     return x;
 }
 

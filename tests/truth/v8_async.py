@@ -108,7 +108,7 @@ def main():
         count['all'], ', '.join('%d %s' % (v, k) for k, v in sorted(count.items()) if k != 'all'),
         len(kinds), len(truth)))
     few = count['right'] < float(os.environ.get('MIN', '0.99')) * count['all']
-    return count['all'] < 300 or count['wrong'] > 0.0005 * count['all'] or few or len(kinds) < 0.9 * len(truth)
+    return count['all'] < int(os.environ.get('LEAST', '300')) or count['wrong'] > 0.0005 * count['all'] or few or len(kinds) < 0.9 * len(truth)
 
 
 sys.exit(main())

@@ -1844,10 +1844,15 @@ static void use_layout(struct v8_walk *w, const struct v8_layout *l)
     w->layout = l;
 }
 
-/* V8's own code never changes its root register. */
+/* V8's own code never changes its root register, but for the builtins by which C++ enters it. */
 static void note_root(struct v8_walk *w)
 {
-    if (w->process->root && w->step->flags & FRAME_LEAF && knows(w, w->m->root))
+    const struct code *c = &w->step->code;
+    if (!w->process->root || !(w->step->flags & FRAME_LEAF) || !knows(w, w->m->root))
+        return;
+    const struct v8_builtin *b =
+        c->owner == CODE_ELF ? v8_builtin_find(w->layout, step_pc(w) - c->bias) : NULL;
+    if (!b || b->class != V8_BUILTIN_ENTRY)
         *w->process->root = reg(w, w->m->root);
 }
 
