@@ -30,6 +30,9 @@ enum frame_tier {
     TIER_TRACE,
     TIER_MAGLEV,
     TIER_TURBOFAN,
+    TIER_ASYNC, /* it does not run, and is not on the stack: it awaits the result of the frames
+                   before it */
+    NR_TIERS,
 };
 
 enum frame_flags {
@@ -39,7 +42,6 @@ enum frame_flags {
     FRAME_MADE = 8,   /* nothing has called from here: pc is where a signal's handler returns to, or
                          the outermost function of a stack that the program made. It is exact */
     FRAME_PLAIN_LUA = 16, /* FRAME_LUA: of plain (PUC-Rio) Lua, not of LuaJIT */
-    FRAME_ASYNC = 32,     /* not on the stack: it awaits the result of the frames before it */
 };
 
 /* How well a frame is proven (docs/provenance.md). A greater value is a weaker proof. */

@@ -126,7 +126,7 @@ struct runtime_sample {
     bool has_running_vm; /* the vmstack holds the stack of the VM that ran */
     bool no_objects;     /* nothing of the heap was recorded */
     bool reads_anew;     /* no frames are taken over from other samples' walks */
-    bool awaits;         /* emit the functions that await the result (FRAME_ASYNC), too */
+    bool awaits;         /* emit the functions that await the result (TIER_ASYNC), too */
     /* The walker notes here where the variables of its frames are (variable.h). NULL: nobody asks.
      */
     struct variable_places *places;

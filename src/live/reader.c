@@ -27,6 +27,7 @@ enum {
     QUEUE = 64 << 20,   /* bytes: a second of samples; later samples would not be walked anyway */
     RESERVED = 4 << 20, /* bytes of QUEUE only for entries that are no samples */
     PIECES = 16 << 20,  /* bytes of pieces that wait for the recorder */
+    PART = 1 << 20,     /* bytes of PIECES whose memory is given back at once */
     ENTRY_SAMPLE = 1,
     ENTRY_RECORD = 2,
     ENTRY_CALL = 3,
@@ -291,6 +292,14 @@ int reader_write(struct reader *r, unsigned kind, const void *bytes, size_t size
 
 static void lose(struct reader *r, const char *why);
 
+/* Give back the memory of pieces that were taken: they come round all of it, and few wait at a time.
+ * If that fails, the memory stays in use. */
+static void give_back(const struct reader *r, uint64_t from, uint64_t to)
+{
+    for (uint64_t part = from / PART; part < to / PART; part++)
+        (void)madvise(r->pieces + part * PART % PIECES, PART, MADV_REMOVE);
+}
+
 /* Move all pieces into the recorder's own memory. Returns false when they are none: the reader is
  * out of its mind, or memory is out. */
 static bool take_pieces(struct reader *r)
@@ -313,6 +322,7 @@ static bool take_pieces(struct reader *r)
         at += sizeof(head) + rounded(head.size);
     }
     r->reading.nr += at;
+    give_back(r, r->took, end);
     r->took = end;
     atomic_store(&s->took, end);
     if (atomic_load(&s->blocked))

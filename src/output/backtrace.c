@@ -302,10 +302,6 @@ static void json_frame(struct backtrace *b, const struct backtrace_thread *t, co
         json_key(j, "inlined");
         json_bool(j, true);
     }
-    if (f->flags & FRAME_ASYNC) {
-        json_key(j, "async");
-        json_bool(j, true);
-    }
     json_key_string(j, "provenance", export_provenance(f->provenance));
 }
 

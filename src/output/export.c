@@ -122,6 +122,7 @@ const char *export_tier(uint8_t tier)
     static const char *const words[] = {
         [TIER_NONE] = NULL,     [TIER_INTERP] = "interp", [TIER_BASELINE] = "baseline",
         [TIER_TRACE] = "trace", [TIER_MAGLEV] = "maglev", [TIER_TURBOFAN] = "turbofan",
+        [TIER_ASYNC] = "async",
     };
     return tier < sizeof(words) / sizeof(*words) ? words[tier] : NULL;
 }

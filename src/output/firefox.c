@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { VERSION = 61, GECKO_VERSION = 27, TIERS = TIER_TURBOFAN + 1, DOUBTS = PROVENANCE_GUESS + 1 };
+enum { VERSION = 61, GECKO_VERSION = 27, TIERS = NR_TIERS, DOUBTS = PROVENANCE_GUESS + 1 };
 
 /* The categories that frame kinds map to. The first one must be grey. */
 static const struct {

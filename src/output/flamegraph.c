@@ -94,6 +94,7 @@ enum look {
     LOOK_JS_BASELINE,
     LOOK_JS_MAGLEV,
     LOOK_JS_TURBOFAN,
+    LOOK_JS_ASYNC,
     LOOK_WASM,
     LOOK_MANAGED,
     LOOK_GENERATED,
@@ -116,6 +117,7 @@ static const struct {
     [LOOK_JS_BASELINE] = {"JS baseline", 150, 50, 62},
     [LOOK_JS_MAGLEV] = {"JS Maglev", 125, 50, 62},
     [LOOK_JS_TURBOFAN] = {"JS TurboFan", 95, 60, 56},
+    [LOOK_JS_ASYNC] = {"JS that awaits", 165, 25, 84},
     [LOOK_WASM] = {"WebAssembly", 185, 55, 62},
     [LOOK_MANAGED] = {"managed", 35, 45, 60},
     [LOOK_GENERATED] = {"generated", 75, 50, 62},
@@ -127,6 +129,7 @@ enum { CHANGE_STEPS = 5 };
 static const char *const tier_words[FLAME_TIERS] = {
     [TIER_NONE] = "unknown how", [TIER_INTERP] = "interpreted", [TIER_BASELINE] = "baseline",
     [TIER_TRACE] = "in traces",  [TIER_MAGLEV] = "Maglev",      [TIER_TURBOFAN] = "TurboFan",
+    [TIER_ASYNC] = "awaits",
 };
 
 static const struct flame_weights *weights_of(const struct drawing *d, const struct flame *f)
@@ -150,6 +153,7 @@ static enum look managed_look(const struct drawing *d, const struct flame *f)
         [TIER_NONE] = LOOK_JS_INTERP,       [TIER_INTERP] = LOOK_JS_INTERP,
         [TIER_BASELINE] = LOOK_JS_BASELINE, [TIER_TRACE] = LOOK_GENERATED,
         [TIER_MAGLEV] = LOOK_JS_MAGLEV,     [TIER_TURBOFAN] = LOOK_JS_TURBOFAN,
+        [TIER_ASYNC] = LOOK_JS_ASYNC,
     };
     int tier = main_tier(weights_of(d, f));
     if (*f->name == '[')

@@ -9,7 +9,7 @@
 #include "output/flamegraph.h"
 #include "stacks/tree.h"
 
-enum { FLAME_TIERS = TIER_TURBOFAN + 1 };
+enum { FLAME_TIERS = NR_TIERS };
 
 struct flame {
     uint32_t parent, first_child, next;

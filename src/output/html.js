@@ -8,7 +8,7 @@
   const PROCESS = 0, UNKNOWN = 1, KERNEL = 2, NATIVE = 3, GENERATED = 4, LUA = 5, JS = 6, WASM = 7, MANAGED = 8, RUNTIME = 9;
   const KINDS = ['process', 'no name', 'kernel', 'native', 'generated', 'Lua', 'JavaScript', 'WebAssembly', 'managed', 'runtime'];
   const TRACE = 3; // enum frame_tier
-  const TIERS = ['', 'interpreted', 'baseline', 'in traces', 'Maglev', 'TurboFan'];
+  const TIERS = ['', 'interpreted', 'baseline', 'in traces', 'Maglev', 'TurboFan', 'awaits'];
   const PROVEN = ['', 'read at another moment', 'guessed'];
   const VIEWS = {flame: 'Flame graph', icicle: 'Icicle', table: 'Table', callers: 'Callers and callees', source: 'Source'};
 
@@ -306,7 +306,7 @@
   const baseName = path => path.slice(path.lastIndexOf('/') + 1) || path;
   const place = f => f.file && f.name.includes(f.file) ? '' : f.file ? f.file + (f.line ? ':' + f.line : '') : f.module;
   const HUES = [[0, 0, 78], [0, 0, 68], [208, 75, 68], [18, 85, 66], [75, 50, 62], [255, 70, 76], [160, 35, 70], [185, 55, 62], [35, 45, 60], [55, 20, 66]];
-  const JS_HUES = {2: [150, 50, 62], 4: [125, 50, 62], 5: [95, 60, 56]};
+  const JS_HUES = {2: [150, 50, 62], 4: [125, 50, 62], 5: [95, 60, 56], 6: [165, 25, 84]};
   function hue(kind, look) {
     const tier = look & 7;
     if (kind === LUA && tier === 3) return [285, 65, 68];
@@ -922,6 +922,7 @@
       if (whole.look.some(l => l & 32)) line.append(swatch('hsl(48,85%,66%)', 'inlined'));
       if (used.has(LUA)) line.append(swatch('hsl(285,65%,68%)', 'Lua in traces'));
       if (used.has(JS)) line.append(swatch('hsl(95,60%,56%)', 'JavaScript in TurboFan'));
+      if (whole.look.some(l => (l & 7) === 6)) line.append(swatch('hsl(165,25%,84%)', 'JavaScript that awaits'));
     }
     line.append('dashed: not exact');
     return line;

@@ -14,7 +14,7 @@
 enum {
     SLICES = 1024,      /* of time, at most: more than a screen has columns */
     ROWS_MOST = 300000, /* rows that fewer slices would make fewer */
-    TIERS = TIER_TURBOFAN + 1,
+    TIERS = NR_TIERS,
 };
 
 /* A stack of a process. */

@@ -33,10 +33,6 @@ static void put_frame(struct json *j, const struct profile *p, const struct prof
         json_key(j, "inlined");
         json_bool(j, true);
     }
-    if (line->async) {
-        json_key(j, "async");
-        json_bool(j, true);
-    }
     if (l->provenance != PROVENANCE_EXACT)
         json_key_string(j, "provenance", export_provenance(l->provenance));
     if (l->name_guessed)

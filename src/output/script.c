@@ -349,6 +349,7 @@ static void put_tier(struct text *t, const struct frame *f)
         [TIER_BASELINE] = " baseline",
         [TIER_MAGLEV] = " maglev",
         [TIER_TURBOFAN] = " turbofan",
+        [TIER_ASYNC] = " async",
     };
     if (f->tier == TIER_TRACE)
         text_printf(t, " trace=%u", f->trace);
@@ -373,8 +374,6 @@ static void put_managed_note(struct text *t, const struct frame *f, bool name_gu
     }
     if (f->flags & FRAME_INLINED)
         text_string(t, " inlined");
-    if (f->flags & FRAME_ASYNC)
-        text_string(t, " async");
     put_doubt(t, f, " ");
     if (name_guessed)
         text_string(t, " guess-name");

@@ -36,7 +36,7 @@ enum { ACTIVITIES = RUNTIME_IN_ASSEMBLER + 1 };
 
 /* A JavaScript function, and the weight of samples whose innermost function of a managed language
  * it is, by the tier in which it ran (enum frame_tier). */
-enum { JS_TIERS = TIER_TURBOFAN + 1 };
+enum { JS_TIERS = NR_TIERS };
 struct traced_js {
     uint32_t function;  /* id of the managed function */
     const char *symbol; /* afterwards: interned; NULL: not known */

@@ -22,7 +22,7 @@ struct raw_key {
     uint64_t pc; /* of a managed frame; else 0 */
     uint16_t trace;
     uint8_t kind, tier, provenance;
-    bool inlined, async, plain_lua;
+    bool inlined, plain_lua;
 };
 
 struct raw_line {
@@ -65,7 +65,6 @@ static struct raw_key raw_key(const struct frame *f)
                             .tier = f->tier,
                             .provenance = f->provenance,
                             .inlined = f->flags & FRAME_INLINED,
-                            .async = f->flags & FRAME_ASYNC,
                             .plain_lua = f->flags & FRAME_PLAIN_LUA};
 }
 
@@ -79,7 +78,7 @@ static bool same_key(const struct raw_key *a, const struct raw_key *b)
     return a->key.owner == b->key.owner && a->key.address == b->key.address &&
            a->key.lookup == b->key.lookup && a->pc == b->pc && a->trace == b->trace &&
            a->kind == b->kind && a->tier == b->tier && a->provenance == b->provenance &&
-           a->inlined == b->inlined && a->async == b->async && a->plain_lua == b->plain_lua;
+           a->inlined == b->inlined && a->plain_lua == b->plain_lua;
 }
 
 static uint64_t hash_of_key(const struct raw_key *k)
@@ -313,8 +312,7 @@ static int managed_line(struct finisher *f, const struct raw_location *l,
     *ret = (struct profile_line){.file = raw->line ? fn.file : NULL,
                                  .line = raw->line,
                                  .column = raw->column,
-                                 .inlined = l->key.inlined,
-                                 .async = l->key.async};
+                                 .inlined = l->key.inlined};
     return failed ? error_no_memory(err) : add_function(f, &fn, &ret->function, err);
 }
 

@@ -31,7 +31,6 @@ struct profile_line {
     const char *file; /* where it executes; NULL: unknown */
     uint32_t line, column;
     bool inlined;
-    bool async; /* not on the stack: it awaits the result of the frames before it */
 };
 
 /* One frame: an address with the functions that are there, innermost first. The others are inlined

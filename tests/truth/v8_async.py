@@ -53,7 +53,7 @@ def samples(lines):
         if not m[2].endswith('js_async.js'):
             continue
         symbol, note = m[1], m[3]
-        awaits = ' async' in note
+        awaits = note.startswith(' async')
         if awaits:
             symbol = symbol.removeprefix('async').strip()
         at = re.search(r'line=(\d+):(\d+)', note)

@@ -1024,9 +1024,8 @@ static uint64_t make_awaiting(struct heap *h, uint64_t promise)
 
 static uint64_t function_of(struct heap *h, uint64_t generator)
 {
-    uint64_t f, sfi;
-    memcpy(&f, h->bytes + (generator & ~UINT64_C(3)) - HEAP + 24, 8);
-    memcpy(&sfi, h->bytes + (f & ~UINT64_C(3)) - HEAP + SHARED, 8);
+    uint64_t f = 0, sfi = 0;
+    assert_true(v8_slot(&h->r, generator, 24, &f) && v8_slot(&h->r, f, SHARED, &sfi));
     return sfi;
 }
 

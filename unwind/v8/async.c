@@ -208,8 +208,11 @@ static enum v8_await awaiter_next(struct v8_reader *r, uint64_t *promise, struct
         const bool has_context = got == V8_AWAIT_FOUND;
         if (has_context && generator_in(r, context, &generator) == V8_AWAIT_FOUND) {
             got = awaiter_of(r, generator, ret);
-            /* What awaits the awaiter is asked only then: an end there is not an end here. */
-            if (got == V8_AWAIT_FOUND && promise_of(r, generator, promise) != V8_AWAIT_FOUND)
+            if (got != V8_AWAIT_FOUND)
+                return got;
+            const enum v8_await its = promise_of(r, generator, promise);
+            ret->cut = its == V8_AWAIT_UNREAD;
+            if (its != V8_AWAIT_FOUND)
                 *promise = 0;
             return got;
         }

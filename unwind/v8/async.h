@@ -32,6 +32,7 @@ enum v8_await {
 struct v8_awaiter {
     struct v8_sfi sfi;
     int32_t offset; /* of the bytecode at which it awaits; -1: unknown */
+    bool cut;       /* it has a promise, which could not be read */
 };
 
 /* Finds the promise of the async function that a builtin resumes. `context`: the builtin's own,
@@ -43,7 +44,8 @@ enum v8_await v8_await_resumed(struct v8_reader *r, uint64_t context, uint64_t *
  * capability, or the function that resolves or rejects it. */
 enum v8_await v8_await_reaction(struct v8_reader *r, uint64_t word, uint64_t *promise);
 
-/* Finds the function that awaits the promise, and replaces the promise by that function's. */
+/* Finds the function that awaits the promise, and replaces the promise by that function's (0: it
+ * has none, or is `cut`). */
 enum v8_await v8_await_next(struct v8_reader *r, uint64_t *promise, struct v8_awaiter *ret);
 
 #endif

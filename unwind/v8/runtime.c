@@ -251,7 +251,7 @@ static bool name_frame(void *context, struct v8_reader *r, const struct v8_sfi *
     if (v8_names_function(w->names, r, w->sample->pid, w->sample->batch, sfi, offset, &named) < 0)
         return false;
     ret->function = named.function;
-    if (named.function && ret->flags & FRAME_ASYNC)
+    if (named.function && ret->tier == TIER_ASYNC)
         ret->function = v8_names_awaiting(w->names, named.function, w->sample->batch);
     if (named.function && !ret->function)
         return false;

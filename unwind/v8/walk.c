@@ -461,7 +461,6 @@ struct emission {
     uint64_t fp; /* 0: the frame does not stand */
     enum frame_tier tier;
     bool doubtful, second; /* `second`: the first function was emitted already */
-    uint8_t flags;         /* of all its functions */
 };
 
 /* Only the first function emitted stands for the machine's frame. */
@@ -507,7 +506,7 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
     if (e->second)
         set_second(&f);
     f.tier = (uint8_t)e->tier;
-    f.flags |= e->flags | (inlined ? FRAME_INLINED : 0);
+    f.flags |= inlined ? FRAME_INLINED : 0;
     const uint8_t named = f.provenance;
     if (w->again)
         identify(w, sfi, offset, &f);
@@ -530,7 +529,7 @@ static void emit_function(struct v8_walk *w, struct emission *e, const struct v8
     size_t i = w->step->out->frames.nr - w->first;
     if (i < V8_SEEN_FRAMES)
         w->bytecode[i] = sfi->bytecode;
-    if (w->process->places && !w->again && !e->flags)
+    if (w->process->places && !w->again && e->tier != TIER_ASYNC)
         note_place(w, e, sfi, &f);
     push(w, &f);
     if (w->nr_unmade && sfi->bytecode)
@@ -1373,8 +1372,7 @@ static bool is_optimized(const struct v8_code *c)
     return c->kind == V8_CODE_MAGLEV || c->kind == V8_CODE_TURBOFAN;
 }
 
-/* ---- functions that await ---------------------------------------------------------------------
- */
+/* ---- functions that await -------------------------------------------------------------------- */
 
 enum {
     AWAITERS_MAX = 256,
@@ -1389,19 +1387,21 @@ static void emit_unread_awaiter(struct v8_walk *w)
 {
     struct frame f = frame_here(w, FRAME_JS, 0);
     set_second(&f);
-    f.flags = FRAME_ASYNC;
+    f.tier = TIER_ASYNC;
     push(w, &f);
 }
 
 /* Emits the functions that await the promise, nearest first. Returns how the chain ended. */
 static enum v8_await emit_awaiters(struct v8_walk *w, enum v8_await got, uint64_t promise)
 {
-    struct emission e = {.second = true, .flags = FRAME_ASYNC};
+    struct emission e = {.second = true, .tier = TIER_ASYNC};
     struct v8_awaiter a;
     for (unsigned i = 0; got == V8_AWAIT_FOUND && promise; i++) {
         got = i < AWAITERS_MAX ? v8_await_next(&w->r, &promise, &a) : V8_AWAIT_UNREAD;
         if (got == V8_AWAIT_FOUND)
             emit_function(w, &e, &a.sfi, source_offset(w, a.sfi.bytecode, a.offset), false);
+        if (got == V8_AWAIT_FOUND && a.cut)
+            got = V8_AWAIT_UNREAD;
     }
     return got;
 }
@@ -1486,8 +1486,8 @@ static void emit_awaiting(struct v8_walk *w, const struct v8_builtin *b, uint64_
         undo(w, &before);
         got = emit_chain_before(w, b, fp);
     }
-    /* The end of a chain that was read at another moment may be that of another chain. */
-    if (got == V8_AWAIT_UNREAD || w->r.provenance > before.provenance)
+    /* That nobody awaits is not known if that was read at another moment, and no frame is marked. */
+    if (got == V8_AWAIT_UNREAD || (frames->nr == first && w->r.provenance > before.provenance))
         emit_unread_awaiter(w);
     note_seen(w, &key);
     undo(w, &before);
