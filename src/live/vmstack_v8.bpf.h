@@ -9,6 +9,7 @@
  * mean is decided offline. Types are looked at here only to find the way, so an object that is
  * misunderstood costs a few bytes.
  */
+#include "unwind/v8/async_layout.h"
 
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH); /* threads end without a word */
@@ -17,19 +18,9 @@ struct {
     __type(value, struct vmstack_v8);
 } v8_threads SEC(".maps");
 
-/* Offsets that all versions share (unwind/v8/async.c says of what), and bytes of objects. */
 enum {
-    V8_CONTEXT_FIRST = 32,
-    V8_CONTEXT_SECOND = 40,
-    V8_GENERATOR_FUNCTION = 24,
-    V8_GENERATOR_PROMISE = 80,
-    V8_REQUEST_PROMISE = 32,
-    V8_PROMISE_REACTIONS = 24,
-    V8_CAPABILITY_PROMISE = 8,
-    V8_REACTION_FULFILL = 16, /* from `reaction_next` on, of reactions and of their jobs */
-    V8_REACTION_PROMISE = 24,
-    V8_JOB_PROMISE = 8, /* likewise, of the job that calls a thenable's then() */
     V8_MAP_TYPE = 12,
+    /* Bytes of objects that are copied: */
     V8_TYPE = 8,   /* the map, which shows what an object is not */
     V8_SMALL = 56, /* of a promise, a reaction, a job, a context's begin, a request */
     V8_FUNCTION = 64,
@@ -123,6 +114,13 @@ __noinline uint64_t v8_through(uint64_t handler)
     return 0;
 }
 
+/* Returns the promise behind the handlers of a reaction, or of its job; 0: there is none. */
+static __always_inline uint64_t v8_after(uint64_t handlers)
+{
+    uint64_t next = v8_through(read_u64(handlers + V8_REACTION_FULFILL));
+    return next ? next : v8_settled_by(read_u64(handlers + V8_REACTION_PROMISE));
+}
+
 /* Copy a promise and the reaction to it. Returns the next promise; 0: there is none. */
 __noinline uint64_t v8_step(uint64_t promise)
 {
@@ -134,9 +132,7 @@ __noinline uint64_t v8_step(uint64_t promise)
     if (v8_type(reaction) != s->v8.reaction)
         return 0;
     v8_copy(reaction, V8_SMALL);
-    uint64_t handlers = reaction - 1 + s->v8.reaction_next;
-    uint64_t next = v8_through(read_u64(handlers + V8_REACTION_FULFILL));
-    return next ? next : v8_settled_by(read_u64(handlers + V8_REACTION_PROMISE));
+    return v8_after(reaction - 1 + s->v8.reaction_next);
 }
 
 /* Copy the job of a reaction, which has the same fields. Returns the first promise. */
@@ -148,8 +144,7 @@ __noinline uint64_t v8_begin(uint64_t job)
     uint64_t fields = job - 1 + s->v8.reaction_next;
     if (v8_type(job) == s->v8.thenable_job)
         return read_u64(fields + V8_JOB_PROMISE);
-    uint64_t promise = v8_through(read_u64(fields + V8_REACTION_FULFILL));
-    return promise ? promise : v8_settled_by(read_u64(fields + V8_REACTION_PROMISE));
+    return v8_after(fields);
 }
 
 /* Copy the chain that begins at the job which runs. */

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { VERSION = 61, GECKO_VERSION = 27, TIERS = NR_TIERS, DOUBTS = PROVENANCE_GUESS + 1 };
+enum { VERSION = 61, GECKO_VERSION = 27, DOUBTS = PROVENANCE_GUESS + 1 };
 
 /* The categories that frame kinds map to. The first one must be grey. */
 static const struct {
@@ -464,7 +464,7 @@ static void put_subcategories(struct writer *w)
 {
     json_key(w->j, "subcategories");
     json_array(w->j);
-    for (unsigned tier = 0; tier < TIERS; tier++)
+    for (unsigned tier = 0; tier < NR_TIERS; tier++)
         for (unsigned doubt = 0; doubt < DOUBTS; doubt++) {
             struct text t = {0};
             const char *word = export_tier((uint8_t)tier);

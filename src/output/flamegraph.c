@@ -126,7 +126,7 @@ static const struct {
 /* In a comparison, colours show how much larger or smaller the share became, in this many steps. */
 enum { CHANGE_STEPS = 5 };
 
-static const char *const tier_words[FLAME_TIERS] = {
+static const char *const tier_words[NR_TIERS] = {
     [TIER_NONE] = "unknown how", [TIER_INTERP] = "interpreted", [TIER_BASELINE] = "baseline",
     [TIER_TRACE] = "in traces",  [TIER_MAGLEV] = "Maglev",      [TIER_TURBOFAN] = "TurboFan",
     [TIER_ASYNC] = "awaits",
@@ -141,7 +141,7 @@ static const struct flame_weights *weights_of(const struct drawing *d, const str
 static int main_tier(const struct flame_weights *w)
 {
     int main = TIER_NONE;
-    for (int i = 1; i < FLAME_TIERS; i++)
+    for (int i = 1; i < NR_TIERS; i++)
         if (w->of[i] > w->of[main])
             main = i;
     return main;
@@ -149,7 +149,7 @@ static int main_tier(const struct flame_weights *w)
 
 static enum look managed_look(const struct drawing *d, const struct flame *f)
 {
-    static const uint8_t js[FLAME_TIERS] = {
+    static const uint8_t js[NR_TIERS] = {
         [TIER_NONE] = LOOK_JS_INTERP,       [TIER_INTERP] = LOOK_JS_INTERP,
         [TIER_BASELINE] = LOOK_JS_BASELINE, [TIER_TRACE] = LOOK_GENERATED,
         [TIER_MAGLEV] = LOOK_JS_MAGLEV,     [TIER_TURBOFAN] = LOOK_JS_TURBOFAN,
@@ -303,7 +303,7 @@ static void put_label(struct text *t, const struct flame *f, double x, double y,
 
 static void put_tiers(struct text *t, const struct flame *f, const struct flame_weights *w)
 {
-    for (int i = 1; w && i < FLAME_TIERS; i++) {
+    for (int i = 1; w && i < NR_TIERS; i++) {
         double part = 100 * share(w->of[i], f->weight);
         if (part >= 99.5)
             text_printf(t, ", %s", tier_words[i]);

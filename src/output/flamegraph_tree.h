@@ -9,8 +9,6 @@
 #include "output/flamegraph.h"
 #include "stacks/tree.h"
 
-enum { FLAME_TIERS = NR_TIERS };
-
 struct flame {
     uint32_t parent, first_child, next;
     uint32_t tiers;       /* index in flame_tree.tiers; 0: not a managed function */
@@ -25,7 +23,7 @@ struct flame {
 
 struct flame_tree {
     VEC(struct flame) flames; /* 0: the root; parents come before their children */
-    VEC(struct flame_weights { uint64_t of[FLAME_TIERS]; }) tiers;
+    VEC(struct flame_weights { uint64_t of[NR_TIERS]; }) tiers;
     struct stack_tree index; /* finds children by key */
     struct intern *strings;
     uint64_t samples, base_samples; /* total numbers */

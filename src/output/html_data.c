@@ -14,7 +14,6 @@
 enum {
     SLICES = 1024,      /* of time, at most: more than a screen has columns */
     ROWS_MOST = 300000, /* rows that fewer slices would make fewer */
-    TIERS = NR_TIERS,
 };
 
 /* A stack of a process. */
@@ -33,7 +32,7 @@ struct row {
 
 /* What is known of a node of the page's tree. */
 struct node_look {
-    uint64_t tiers[TIERS]; /* weight by tier */
+    uint64_t tiers[NR_TIERS]; /* weight by tier */
     uint8_t provenance;    /* the weakest */
     bool inlined;
 };
@@ -194,7 +193,7 @@ static uint32_t step(struct maker *m, const struct pile *pile, uint32_t at, uint
     struct node_look *look = &m->looks.at[child];
     if (!l)
         return child;
-    look->tiers[l->tier < TIERS ? l->tier : 0] += pile->weight;
+    look->tiers[l->tier < NR_TIERS ? l->tier : 0] += pile->weight;
     look->inlined |= inlined;
     if (l->provenance > look->provenance)
         look->provenance = l->provenance;
@@ -210,7 +209,7 @@ static void add_pile(struct maker *m, struct pile *pile)
     vec_foreach (n, &m->path) {
         const struct profile_location *l = &p->locations.at[p->nodes.at[*n].location];
         if (profile_is_managed(l->kind))
-            pile->tier = l->tier < TIERS ? l->tier : 0;
+            pile->tier = l->tier < NR_TIERS ? l->tier : 0;
         for (uint32_t i = l->nr_lines; i-- > 0;) {
             const struct profile_line *line = &p->lines.at[l->first_line + i];
             at = step(m, pile, at, line->function, l, line->inlined);
@@ -222,7 +221,7 @@ static void add_pile(struct maker *m, struct pile *pile)
 static unsigned look_bits(const struct node_look *look)
 {
     unsigned tier = 0;
-    for (unsigned i = 1; i < TIERS; i++)
+    for (unsigned i = 1; i < NR_TIERS; i++)
         if (look->tiers[i] > look->tiers[tier])
             tier = i;
     return tier | (unsigned)look->provenance << 3 | (look->inlined ? 32U : 0);

@@ -36,11 +36,10 @@ enum { ACTIVITIES = RUNTIME_IN_ASSEMBLER + 1 };
 
 /* A JavaScript function, and the weight of samples whose innermost function of a managed language
  * it is, by the tier in which it ran (enum frame_tier). */
-enum { JS_TIERS = NR_TIERS };
 struct traced_js {
     uint32_t function;  /* id of the managed function */
     const char *symbol; /* afterwards: interned; NULL: not known */
-    uint64_t weight[JS_TIERS];
+    uint64_t weight[NR_TIERS];
 };
 
 /* What one worker has collected, or all of them. */
@@ -143,8 +142,8 @@ struct js_exit {
 /* What the recorder found of a JavaScript function. */
 struct js_facts {
     uint32_t function;
-    unsigned codes[JS_TIERS];  /* pieces of optimized code that were seen, by tier */
-    unsigned marked[JS_TIERS]; /* of these: deoptimized */
+    unsigned codes[NR_TIERS];  /* pieces of optimized code that were seen, by tier */
+    unsigned marked[NR_TIERS]; /* of these: deoptimized */
     uint32_t bytecode;         /* bytes of bytecode; 0: not known */
     uint8_t reason;            /* v8_disabled_text() of the last reading */
     bool reason_told;          /* whether there is a reason is known */

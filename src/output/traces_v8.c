@@ -38,7 +38,7 @@ bool traces_js_take(struct traces_sum *sum, const struct frame *f, uint64_t weig
     struct traced_js *of = js_of(sum, f->function);
     if (!of)
         return false;
-    of->weight[f->tier < JS_TIERS ? f->tier : TIER_NONE] += weight;
+    of->weight[f->tier < NR_TIERS ? f->tier : TIER_NONE] += weight;
     sum->js_weight += weight;
     return true;
 }
@@ -46,7 +46,7 @@ bool traces_js_take(struct traces_sum *sum, const struct frame *f, uint64_t weig
 static bool add_js(struct traces_sum *to, const struct traced_js *from)
 {
     struct traced_js *of = js_of(to, from->function);
-    for (int i = 0; of && i < JS_TIERS; i++)
+    for (int i = 0; of && i < NR_TIERS; i++)
         of->weight[i] += from->weight[i];
     return of != NULL;
 }

@@ -24,12 +24,12 @@ static const struct js_facts *facts_of(const struct traces *t, uint32_t function
 static uint64_t all_of(const struct traced_js *f)
 {
     uint64_t all = 0;
-    for (int i = 0; i < JS_TIERS; i++)
+    for (int i = 0; i < NR_TIERS; i++)
         all += f->weight[i];
     return all;
 }
 
-static unsigned sum_of(const unsigned nr[JS_TIERS])
+static unsigned sum_of(const unsigned nr[NR_TIERS])
 {
     return nr[TIER_MAGLEV] + nr[TIER_TURBOFAN];
 }
@@ -187,12 +187,12 @@ void traces_js_put_reasons(const struct traces *t, uint32_t function, const char
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void sum_tiers(const struct traces *t, uint64_t ret[JS_TIERS])
+static void sum_tiers(const struct traces *t, uint64_t ret[NR_TIERS])
 {
-    for (int i = 0; i < JS_TIERS; i++)
+    for (int i = 0; i < NR_TIERS; i++)
         ret[i] = 0;
     vec_foreach (f, &t->sum.js) {
-        for (int i = 0; i < JS_TIERS; i++)
+        for (int i = 0; i < NR_TIERS; i++)
             ret[i] += f->weight[i];
     }
 }
@@ -220,7 +220,7 @@ void traces_put_v8(const struct traces *t, const char *margin, struct text *out)
 
 static void put_head(const struct traces *t, struct text *out)
 {
-    uint64_t tiers[JS_TIERS];
+    uint64_t tiers[NR_TIERS];
     sum_tiers(t, tiers);
     text_printf(out,
                 "# V8 ran JavaScript in %.1f %% of the samples' time. Of that, %.1f %% was "
@@ -257,7 +257,7 @@ void traces_js_put_text(const struct traces *t, struct text *out)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void key_tiers(struct json *j, const struct traces *t, const uint64_t weight[JS_TIERS])
+static void key_tiers(struct json *j, const struct traces *t, const uint64_t weight[NR_TIERS])
 {
     static const struct {
         uint8_t tier;
@@ -287,7 +287,7 @@ static void json_exit(struct json *j, const struct traces *t, const struct js_ex
 }
 
 /* `key`: of two numbers, Maglev's and TurboFan's. */
-static void key_codes(struct json *j, const char *key, const unsigned nr[JS_TIERS])
+static void key_codes(struct json *j, const char *key, const unsigned nr[NR_TIERS])
 {
     json_key(j, key);
     json_object(j);
@@ -314,7 +314,7 @@ static void json_facts(struct json *j, const struct traces *t, const struct js_f
 
 void traces_js_put_json(const struct traces *t, struct json *j)
 {
-    uint64_t tiers[JS_TIERS];
+    uint64_t tiers[NR_TIERS];
     if (!t->sum.js_weight)
         return;
     sum_tiers(t, tiers);

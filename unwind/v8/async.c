@@ -2,25 +2,7 @@
 /* Chains of awaiting functions. See async.h. */
 #include "unwind/v8/async.h"
 
-/* Offsets of fields. They are the same in all versions that have the types. */
-enum {
-    CONTEXT_FIRST = 32,  /* the first variable; of an await's context the generator, of a promise's
-                            resolve function the promise */
-    CONTEXT_SECOND = 40, /* of Promise.all()'s the capability of its promise */
-    GENERATOR_FUNCTION = 24,
-    GENERATOR_OFFSET = 48,       /* where it is suspended: offset in the BytecodeArray - 1 */
-    GENERATOR_CONTINUATION = 64, /* below 0: it runs, or has ended */
-    GENERATOR_PROMISE = 80,      /* of an async function */
-    GENERATOR_QUEUE = 80,        /* of an async generator: its first request */
-    REQUEST_PROMISE = 32,
-    PROMISE_REACTIONS = 24, /* or its result, once it is settled */
-    PROMISE_FLAGS = 32,
-    PROMISE_STATUS = 3, /* of the flags; 0: it is not settled */
-    CAPABILITY_PROMISE = 8,
-    /* From `reaction_next` on: */
-    REACTION_FULFILL = 16,
-    REACTION_PROMISE = 24,
-};
+#include "unwind/v8/async_layout.h"
 
 enum { PROMISES_MAX = 64 }; /* between two functions */
 
@@ -45,20 +27,21 @@ static enum v8_await promise_of(struct v8_reader *r, uint64_t generator, uint64_
     const struct v8_layout *l = r->layout;
     uint64_t request;
     if (v8_is(r, generator, l->type_async_function))
-        return typed_slot(r, generator, GENERATOR_PROMISE, l->type_promise, ret);
-    enum v8_await got = typed_slot(r, generator, GENERATOR_QUEUE, l->type_async_request, &request);
+        return typed_slot(r, generator, V8_GENERATOR_PROMISE, l->type_promise, ret);
+    enum v8_await got =
+        typed_slot(r, generator, V8_GENERATOR_PROMISE, l->type_async_request, &request);
     return got != V8_AWAIT_FOUND ? got
-                                 : typed_slot(r, request, REQUEST_PROMISE, l->type_promise, ret);
+                                 : typed_slot(r, request, V8_REQUEST_PROMISE, l->type_promise, ret);
 }
 
 /* Reads the generator in the context of a builtin. */
 static enum v8_await generator_in(struct v8_reader *r, uint64_t context, uint64_t *ret)
 {
     const struct v8_layout *l = r->layout;
-    enum v8_await got = typed_slot(r, context, CONTEXT_FIRST, l->type_async_function, ret);
+    enum v8_await got = typed_slot(r, context, V8_CONTEXT_FIRST, l->type_async_function, ret);
     return got != V8_AWAIT_END
                ? got
-               : typed_slot(r, context, CONTEXT_FIRST, l->type_async_generator, ret);
+               : typed_slot(r, context, V8_CONTEXT_FIRST, l->type_async_generator, ret);
 }
 
 enum v8_await v8_await_resumed(struct v8_reader *r, uint64_t context, uint64_t *promise)
@@ -81,7 +64,7 @@ static enum v8_await settled_by(struct v8_reader *r, uint64_t word, uint64_t *re
     if (type < 0)
         return V8_AWAIT_UNREAD;
     if (type == l->type_capability)
-        return typed_slot(r, word, CAPABILITY_PROMISE, l->type_promise, ret);
+        return typed_slot(r, word, V8_CAPABILITY_PROMISE, l->type_promise, ret);
     *ret = word;
     return type == l->type_promise ? V8_AWAIT_FOUND : V8_AWAIT_END;
 }
@@ -91,11 +74,11 @@ static enum v8_await only_reaction(struct v8_reader *r, uint64_t promise, bool o
 {
     const struct v8_layout *l = r->layout;
     uint64_t next, flags;
-    if (!v8_slot(r, promise, PROMISE_FLAGS, &flags) || !v8_is_smi(flags))
+    if (!v8_slot(r, promise, V8_PROMISE_FLAGS, &flags) || !v8_is_smi(flags))
         return V8_AWAIT_UNREAD;
-    if (v8_smi(flags) & PROMISE_STATUS)
+    if (v8_smi(flags) & V8_PROMISE_STATUS)
         return open ? V8_AWAIT_UNREAD : V8_AWAIT_END;
-    enum v8_await got = typed_slot(r, promise, PROMISE_REACTIONS, l->type_reaction, ret);
+    enum v8_await got = typed_slot(r, promise, V8_PROMISE_REACTIONS, l->type_reaction, ret);
     if (got != V8_AWAIT_FOUND)
         return got;
     if (!v8_slot(r, *ret, l->reaction_next, &next))
@@ -129,7 +112,7 @@ static enum v8_await builtin_context(struct v8_reader *r, uint64_t function, uin
 static enum v8_await handler_context(struct v8_reader *r, uint64_t reaction, uint64_t *ret)
 {
     uint64_t handler;
-    return v8_slot(r, reaction, r->layout->reaction_next + REACTION_FULFILL, &handler)
+    return v8_slot(r, reaction, r->layout->reaction_next + V8_REACTION_FULFILL, &handler)
                ? builtin_context(r, handler, ret)
                : V8_AWAIT_UNREAD;
 }
@@ -144,7 +127,7 @@ static enum v8_await called_back(struct v8_reader *r, uint64_t word, uint64_t *p
     if (got != V8_AWAIT_FOUND)
         return got;
     /* The function that rejects the promise: later its context has lost the promise. */
-    got = typed_slot(r, context, CONTEXT_FIRST, r->layout->type_promise, promise);
+    got = typed_slot(r, context, V8_CONTEXT_FIRST, r->layout->type_promise, promise);
     return got == V8_AWAIT_FOUND ? got : V8_AWAIT_UNREAD;
 }
 
@@ -161,9 +144,9 @@ static enum v8_await awaiter_of(struct v8_reader *r, uint64_t generator, struct 
 {
     const struct v8_layout *l = r->layout;
     uint64_t function, at, continuation;
-    if (!v8_slot(r, generator, GENERATOR_FUNCTION, &function) ||
-        !v8_slot(r, generator, GENERATOR_OFFSET, &at) ||
-        !v8_slot(r, generator, GENERATOR_CONTINUATION, &continuation))
+    if (!v8_slot(r, generator, V8_GENERATOR_FUNCTION, &function) ||
+        !v8_slot(r, generator, V8_GENERATOR_OFFSET, &at) ||
+        !v8_slot(r, generator, V8_GENERATOR_CONTINUATION, &continuation))
         return V8_AWAIT_UNREAD;
     if (!v8_is_smi(continuation) || v8_smi(continuation) < 0)
         return V8_AWAIT_UNREAD; /* it has been resumed since */
@@ -184,12 +167,12 @@ static enum v8_await next_promise(struct v8_reader *r, uint64_t reaction, uint64
     const struct v8_layout *l = r->layout;
     uint64_t word;
     if (has_context) {
-        if (typed_slot(r, context, CONTEXT_FIRST, l->type_promise, ret) == V8_AWAIT_FOUND)
+        if (typed_slot(r, context, V8_CONTEXT_FIRST, l->type_promise, ret) == V8_AWAIT_FOUND)
             return V8_AWAIT_FOUND; /* the function that resolves a promise */
-        if (typed_slot(r, context, CONTEXT_SECOND, l->type_capability, &word) == V8_AWAIT_FOUND)
+        if (typed_slot(r, context, V8_CONTEXT_SECOND, l->type_capability, &word) == V8_AWAIT_FOUND)
             return settled_by(r, word, ret); /* one of several promises that are awaited as one */
     }
-    return v8_slot(r, reaction, l->reaction_next + REACTION_PROMISE, &word)
+    return v8_slot(r, reaction, l->reaction_next + V8_REACTION_PROMISE, &word)
                ? settled_by(r, word, ret)
                : V8_AWAIT_UNREAD;
 }

@@ -14,8 +14,6 @@
  *
  * Most of these objects are young, and their memory soon has others of the same kind. What was not
  * read in the sample's instant is never exact (struct v8_reader: moving).
- *
- * The places of fields that no metadata tells were read from the memory of Node 14 to 26.
  */
 #ifndef UNWIND_V8_ASYNC_H
 #define UNWIND_V8_ASYNC_H

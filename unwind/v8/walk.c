@@ -658,15 +658,22 @@ static struct v8_frame_cache_key optimized_key(struct v8_walk *w, uint64_t pc, i
     return key;
 }
 
+/* Returns the frames of the cache entry; NULL: there is none. */
+static const struct frame *recall_seen(const struct v8_walk *w,
+                                       const struct v8_frame_cache_key *key, size_t *nr,
+                                       const uint64_t **bytecode)
+{
+    return key->word[0] && !w->again
+               ? v8_frame_cache_recall(w->process->seen, key, w->r.memory->time, nr, bytecode)
+               : NULL;
+}
+
 /* Emits the frames of the cache entry; false: there is none. */
 static bool emit_seen(struct v8_walk *w, const struct v8_frame_cache_key *key, uint64_t cfa)
 {
     size_t nr;
     const uint64_t *bytecode;
-    const struct frame *frames =
-        key->word[0] && !w->again
-            ? v8_frame_cache_recall(w->process->seen, key, w->r.memory->time, &nr, &bytecode)
-            : NULL;
+    const struct frame *frames = recall_seen(w, key, &nr, &bytecode);
     for (size_t i = 0; frames && i < nr; i++) {
         struct frame f = frames[i];
         f.pc = step_pc(w);
@@ -1411,10 +1418,7 @@ static bool emit_seen_awaiters(struct v8_walk *w, const struct v8_frame_cache_ke
 {
     const uint64_t *bytecode;
     size_t nr;
-    const struct frame *frames =
-        key->word[0] && !w->again
-            ? v8_frame_cache_recall(w->process->seen, key, w->r.memory->time, &nr, &bytecode)
-            : NULL;
+    const struct frame *frames = recall_seen(w, key, &nr, &bytecode);
     for (size_t i = 0; frames && i < nr; i++) {
         struct frame f = frames[i];
         f.pc = step_pc(w);
@@ -1486,7 +1490,8 @@ static void emit_awaiting(struct v8_walk *w, const struct v8_builtin *b, uint64_
         undo(w, &before);
         got = emit_chain_before(w, b, fp);
     }
-    /* That nobody awaits is not known if that was read at another moment, and no frame is marked. */
+    /* That nobody awaits is not known if that was read at another moment, and no frame is marked.
+     */
     if (got == V8_AWAIT_UNREAD || (frames->nr == first && w->r.provenance > before.provenance))
         emit_unread_awaiter(w);
     note_seen(w, &key);

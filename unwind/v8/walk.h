@@ -13,8 +13,8 @@
  *    function, from the tables of its module.
  *  - Builtins, stubs and entries stay native frames: their symbols name them.
  *  - With `awaits`, the functions that await the result of an async function, or of a callback of
- *    then(), come behind it, of the tier TIER_ASYNC, before the builtin that has called it. One without
- *    a function (id 0) says that there may be more, which were not recorded.
+ *    then(), come behind it, of the tier TIER_ASYNC, before the builtin that has called it. One
+ *    without a function (id 0) says that there may be more, which were not recorded.
  *  - A function that cannot be resolved (memory not recorded, or objects that disagree) becomes one
  *    frame of kind FRAME_JS with function 0. Where a jitdump or perf map describes generated code,
  *    it becomes a frame of kind FRAME_JIT instead, and the jitdump or map names it. They describe
