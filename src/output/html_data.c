@@ -33,7 +33,7 @@ struct row {
 /* What is known of a node of the page's tree. */
 struct node_look {
     uint64_t tiers[NR_TIERS]; /* weight by tier */
-    uint8_t provenance;    /* the weakest */
+    uint8_t provenance;       /* the weakest */
     bool inlined;
 };
 

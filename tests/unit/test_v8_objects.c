@@ -1107,6 +1107,13 @@ static void test_await_chain_that_ends(void **state)
     assert_int_equal(next(h, &at, &a), V8_AWAIT_UNREAD);
     put(h, ran, 24, reaction, 8);
 
+    /* what cannot be read may lead on: a handler, or what its context has */
+    put(h, reaction, NEXT + 16, (HEAP + SIZE) | 1, 8);
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_UNREAD);
+    put(h, reaction, NEXT + 16, make_function(h, false, make_context(h, (HEAP + SIZE) | 1, smi(0))),
+        8);
+    assert_int_equal(next(h, &at, &a), V8_AWAIT_UNREAD);
+
     /* a function of the program may have any object in its context; it settles nothing */
     put(h, reaction, NEXT + 16, make_function(h, true, make_context(h, waits, 0)), 8);
     assert_int_equal(next(h, &at, &a), V8_AWAIT_END);

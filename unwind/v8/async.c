@@ -86,26 +86,35 @@ static enum v8_await only_reaction(struct v8_reader *r, uint64_t promise, bool o
     return v8_is_smi(next) ? V8_AWAIT_FOUND : V8_AWAIT_END;
 }
 
-/* A builtin's SharedFunctionInfo has a number in place of code. */
-static bool is_builtin(struct v8_reader *r, uint64_t sfi)
+/* Is it a builtin's? Its SharedFunctionInfo has a number in place of code. */
+static enum v8_await is_builtin(struct v8_reader *r, uint64_t sfi)
 {
     const struct v8_layout *l = r->layout;
     uint64_t data, untrusted = 0;
     r->moving = false;
-    bool is = v8_slot(r, sfi, l->sfi_data, &data) && v8_is_smi(data) &&
-              (l->sfi_untrusted == V8_UNKNOWN ||
-               (v8_slot(r, sfi, l->sfi_untrusted, &untrusted) && v8_is_smi(untrusted)));
+    const bool read =
+        v8_slot(r, sfi, l->sfi_data, &data) &&
+        (l->sfi_untrusted == V8_UNKNOWN || v8_slot(r, sfi, l->sfi_untrusted, &untrusted));
     r->moving = true;
-    return is;
+    if (!read)
+        return V8_AWAIT_UNREAD;
+    return v8_is_smi(data) && v8_is_smi(untrusted) ? V8_AWAIT_FOUND : V8_AWAIT_END;
 }
 
 /* Reads the context of a function, if that is a builtin. */
 static enum v8_await builtin_context(struct v8_reader *r, uint64_t function, uint64_t *ret)
 {
-    const uint64_t sfi = v8_is_pointer(function) ? v8_function_sfi(r, function) : 0;
-    if (!sfi || !is_builtin(r, sfi))
+    const struct v8_layout *l = r->layout;
+    if (!v8_is_pointer(function))
         return V8_AWAIT_END;
-    return v8_slot(r, function, r->layout->fn_context, ret) ? V8_AWAIT_FOUND : V8_AWAIT_UNREAD;
+    const int32_t type = v8_type(r, function);
+    if (type >= 0 && (type < l->type_function || type > l->type_function_last))
+        return V8_AWAIT_END;
+    const uint64_t sfi = v8_function_sfi(r, function);
+    enum v8_await got = sfi ? is_builtin(r, sfi) : V8_AWAIT_UNREAD;
+    if (got != V8_AWAIT_FOUND)
+        return got;
+    return v8_slot(r, function, l->fn_context, ret) ? V8_AWAIT_FOUND : V8_AWAIT_UNREAD;
 }
 
 /* The same of a reaction's handler. */
@@ -160,23 +169,43 @@ static enum v8_await awaiter_of(struct v8_reader *r, uint64_t generator, struct 
     return V8_AWAIT_FOUND;
 }
 
-/* Follows a reaction that is no await to the promise that it settles. */
+/* Follows a reaction that is no await to the promise that it settles. `context`: of the builtin
+ * that handles it; 0: a function of the program does. */
 static enum v8_await next_promise(struct v8_reader *r, uint64_t reaction, uint64_t context,
-                                  bool has_context, uint64_t *ret)
+                                  uint64_t *ret)
 {
     const struct v8_layout *l = r->layout;
     uint64_t word;
-    if (has_context) {
-        if (typed_slot(r, context, V8_CONTEXT_FIRST, l->type_promise, ret) == V8_AWAIT_FOUND)
-            return V8_AWAIT_FOUND; /* the function that resolves a promise */
-        if (typed_slot(r, context, V8_CONTEXT_SECOND, l->type_capability, &word) == V8_AWAIT_FOUND)
-            return settled_by(r, word, ret); /* one of several promises that are awaited as one */
-    }
-    return v8_slot(r, reaction, l->reaction_next + V8_REACTION_PROMISE, &word)
-               ? settled_by(r, word, ret)
-               : V8_AWAIT_UNREAD;
+    enum v8_await got = V8_AWAIT_END;
+    if (context) /* the function that resolves a promise */
+        got = typed_slot(r, context, V8_CONTEXT_FIRST, l->type_promise, ret);
+    if (got != V8_AWAIT_END)
+        return got;
+    if (context) /* one of several promises that are awaited as one */
+        got = typed_slot(r, context, V8_CONTEXT_SECOND, l->type_capability, &word);
+    if (got == V8_AWAIT_FOUND)
+        return typed_slot(r, word, V8_CAPABILITY_PROMISE, l->type_promise, ret);
+    if (got == V8_AWAIT_UNREAD ||
+        !v8_slot(r, reaction, l->reaction_next + V8_REACTION_PROMISE, &word))
+        return V8_AWAIT_UNREAD;
+    return settled_by(r, word, ret);
 }
 
+/* Reads a function that awaits, and the promise of its own. */
+static enum v8_await awaiter_at(struct v8_reader *r, uint64_t generator, uint64_t *promise,
+                                struct v8_awaiter *ret)
+{
+    enum v8_await got = awaiter_of(r, generator, ret);
+    if (got != V8_AWAIT_FOUND)
+        return got;
+    const enum v8_await its = promise_of(r, generator, promise);
+    ret->cut = its == V8_AWAIT_UNREAD;
+    if (its != V8_AWAIT_FOUND)
+        *promise = 0;
+    return got;
+}
+
+/* What cannot be read may lead on: the chain does not end there. */
 static enum v8_await awaiter_next(struct v8_reader *r, uint64_t *promise, struct v8_awaiter *ret)
 {
     for (unsigned i = 0; i < PROMISES_MAX; i++) {
@@ -186,20 +215,12 @@ static enum v8_await awaiter_next(struct v8_reader *r, uint64_t *promise, struct
         if (got != V8_AWAIT_FOUND)
             return got;
         got = handler_context(r, reaction, &context);
-        if (got == V8_AWAIT_UNREAD)
-            return got;
-        const bool has_context = got == V8_AWAIT_FOUND;
-        if (has_context && generator_in(r, context, &generator) == V8_AWAIT_FOUND) {
-            got = awaiter_of(r, generator, ret);
-            if (got != V8_AWAIT_FOUND)
-                return got;
-            const enum v8_await its = promise_of(r, generator, promise);
-            ret->cut = its == V8_AWAIT_UNREAD;
-            if (its != V8_AWAIT_FOUND)
-                *promise = 0;
-            return got;
-        }
-        got = next_promise(r, reaction, context, has_context, promise);
+        if (got == V8_AWAIT_FOUND)
+            got = generator_in(r, context, &generator);
+        if (got == V8_AWAIT_FOUND)
+            return awaiter_at(r, generator, promise, ret);
+        if (got == V8_AWAIT_END)
+            got = next_promise(r, reaction, context, promise);
         if (got != V8_AWAIT_FOUND)
             return got;
     }

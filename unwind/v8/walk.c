@@ -1490,8 +1490,7 @@ static void emit_awaiting(struct v8_walk *w, const struct v8_builtin *b, uint64_
         undo(w, &before);
         got = emit_chain_before(w, b, fp);
     }
-    /* That nobody awaits is not known if that was read at another moment, and no frame is marked.
-     */
+    /* That nobody awaits is not known if it was read at another moment, and no frame is marked. */
     if (got == V8_AWAIT_UNREAD || (frames->nr == first && w->r.provenance > before.provenance))
         emit_unread_awaiter(w);
     note_seen(w, &key);
