@@ -102,7 +102,7 @@ $(B)/%.o: %.c | $(LIBPERF)/.built
 
 # The eBPF copier: compiled by clang whatever CC is, and embedded; twice (src/live/vmstack.bpf.c says why).
 BPF_CLANG ?= clang
-BPF_FLAGS := -target bpf -mcpu=v3 -O2 -g -ffreestanding $(WARN) -I. \
+BPF_FLAGS := -target bpf -mcpu=v3 -O2 -g -ffreestanding $(WARN) -I. -Isrc \
              -D__TARGET_ARCH_$(KERNEL_ARCH) -idirafter $(SYSROOT)/usr/include/$(MACHINE)-linux-gnu
 BPF_OBJECTS := $(addprefix $(B)/src/live/,vmstack_task.bpf.o vmstack_plain.bpf.o)
 $(B)/src/live/vmstack_task.bpf.o: BPF_FLAGS += -DVMSTACK_BTF

@@ -29,3 +29,19 @@ void sample_trim(const struct perf_event_header *record, const struct sample *s,
     part_add(ret, zeros, ret->kept - s->stack_dyn_size); /* 1 to 8 bytes */
     part_add(ret, s->stack + s->stack_size, (size_t)(end - s->stack) - s->stack_size);
 }
+
+void trimmed_replace_front(struct trimmed *t, size_t bytes, void *head, size_t size)
+{
+    const struct trimmed of = *t;
+    t->nr = 0;
+    t->parts[t->nr++] = (struct iovec){head, size};
+    for (int i = 0; i < of.nr; i++) {
+        struct iovec part = of.parts[i];
+        size_t skipped = bytes < part.iov_len ? bytes : part.iov_len;
+        bytes -= skipped;
+        part.iov_base = (char *)part.iov_base + skipped;
+        part.iov_len -= skipped;
+        if (part.iov_len)
+            t->parts[t->nr++] = part;
+    }
+}

@@ -7,7 +7,7 @@
 
 #include <sys/uio.h>
 
-enum { TRIM_PARTS = 6 };
+enum { TRIM_PARTS = 7 };
 
 /* A record put together from parts of a record in a ring and a few words of its own. */
 struct trimmed {
@@ -27,5 +27,9 @@ struct trimmed {
  */
 void sample_trim(const struct perf_event_header *record, const struct sample *s,
                  struct trimmed *ret);
+
+/* Put `size` bytes of `head`, which begin with the record's header, in place of its first `bytes`
+ * bytes. The header in it must tell the whole size. */
+void trimmed_replace_front(struct trimmed *t, size_t bytes, void *head, size_t size);
 
 #endif

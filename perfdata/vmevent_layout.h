@@ -29,6 +29,9 @@ enum vmevent_kind {
     VMEVENT_STACK = 1, /* copied in the sample's interrupt: belongs to one sample */
     VMEVENT_MEM = 2,   /* read from a process, at other times than the samples */
     VMEVENT_CLOSE = 3, /* the memory log of a process ends here (reason: enum vmevent_close) */
+    /* A sampled block of memory was freed at the time `before`. `sequence` is the number that its
+     * allocation's sample has as address (perfdata/alloc.h). There are no entries. */
+    VMEVENT_FREED = 4,
 };
 
 /* Why a VMEVENT_STACK holds no VM. */

@@ -360,7 +360,7 @@ int confine_reader(const int *keep, size_t nr, int socket, bool bpf, struct erro
     return allow_reading(socket, broker, err) < 0;
 }
 
-int confine_recorder(bool files, struct error *err)
+int confine_recorder(bool files, bool probes, struct error *err)
 {
     /* Those of its own work, and of the processes that it may have to start. */
     static const uint64_t work = to_read | UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_BPF |
@@ -369,7 +369,8 @@ int confine_recorder(bool files, struct error *err)
     static const uint64_t more = UINT64_C(1) << CAP_DAC_OVERRIDE | UINT64_C(1) << CAP_CHOWN |
                                  UINT64_C(1) << CAP_FOWNER |
                                  UINT64_C(1) << CAP_SYSLOG /* addresses in /proc/kallsyms */;
-    if (!keep_capabilities(work | (files ? more : 0)))
+    static const uint64_t admin = UINT64_C(1) << CAP_SYS_ADMIN;
+    if (!keep_capabilities(work | (files ? more : 0) | (probes ? admin : 0)))
         return error_system(err, errno, "capabilities cannot be given up");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_system(err, errno, "privileges cannot be renounced for good");

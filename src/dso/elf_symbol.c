@@ -113,6 +113,39 @@ bool elf_exported_function(const struct elf_image *image, const char *name, uint
     return find_export(image, name, true, address);
 }
 
+/* ---- all functions --------------------------------------------------------------------------- */
+
+static bool take_functions(const struct elf_image *image, const char *symbols, const char *strings,
+                           elf_take_function take, void *context)
+{
+    struct elf_section table, names;
+    if (!elf_image_section(image, symbols, &table) || !table.bytes ||
+        !elf_image_section(image, strings, &names) || !names.bytes || !names.size ||
+        names.bytes[names.size - 1])
+        return true;
+    for (size_t i = 0; i < table.size / sizeof(Elf64_Sym); i++) {
+        Elf64_Sym s;
+        memcpy(&s, table.bytes + i * sizeof(s), sizeof(s));
+        if (s.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s.st_info) != STT_FUNC ||
+            s.st_name >= names.size)
+            continue;
+        const struct elf_function f = {.name = (const char *)names.bytes + s.st_name,
+                                       .address = s.st_value,
+                                       .size = s.st_size};
+        if (!take(context, &f))
+            return false;
+    }
+    return true;
+}
+
+void elf_functions(const struct elf_image *image, elf_take_function take, void *context)
+{
+    if (!image->is64 || image->swapped)
+        return;
+    if (take_functions(image, ".symtab", ".strtab", take, context))
+        (void)take_functions(image, ".dynsym", ".dynstr", take, context);
+}
+
 /* ---- imports ------------------------------------------------------------------------------- */
 
 /* Returns the name of the symbol whose address a relocation of this section puts at `place`; NULL:

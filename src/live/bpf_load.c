@@ -22,6 +22,7 @@ enum {
     LOG_SIZE = 64 << 10,      /* bytes; such a log has some hundred */
     OLDEST = 508,             /* Linux 5.8: has BPF_MAP_TYPE_RINGBUF, CAP_BPF and bpf_link_create */
     NO_LOCKED_MEMORY = 511,   /* Linux 5.11 and later charge maps to the memory cgroup */
+    COOKIES = 515,            /* Linux 5.15: bpf_get_attach_cookie() */
     MAPS_BY_DESCRIPTOR = 519, /* Linux 5.19: who has a map's descriptor may use it */
 };
 
@@ -42,6 +43,13 @@ bool bpf_maps_need_capability(void)
 {
     struct utsname kernel;
     return kernel_release(&kernel) < MAPS_BY_DESCRIPTOR;
+}
+
+bool bpf_has_cookies(void)
+{
+    struct utsname kernel;
+    int version = kernel_release(&kernel);
+    return !version || version >= COOKIES;
 }
 
 /* Read the lockdown mode: "none", "integrity", "confidentiality". It is "none", too, where the
@@ -298,6 +306,9 @@ static int open_image(const struct bpf_image *image, char *log, struct bpf_loade
     if (!*program)
         return error_set(err, ERROR_NOT_FOUND, "eBPF: %s: the object has no such program",
                          image->name);
+    if (image->attach_type)
+        (void)bpf_program__set_expected_attach_type(*program,
+                                                    (enum bpf_attach_type)image->attach_type);
     struct bpf_program *each;
     bpf_object__for_each_program(each, ret->object)
     {

@@ -19,6 +19,7 @@ struct bpf_image {
     const void *bytes;
     size_t size;
     const char *const *more; /* names of further programs; ended by NULL. NULL: there are none */
+    int attach_type;         /* enum bpf_attach_type of the program; 0: that which its section names */
 };
 
 /* Set the sizes and values of the maps of an opened object. */
@@ -48,5 +49,9 @@ bool bpf_may_read_kernel(void);
 /* Whether a map that another process has created can be used only with CAP_BPF: before Linux 5.19,
  * or where the version is not known. */
 bool bpf_maps_need_capability(void);
+
+/* Whether a program can be linked to a probe with a word of its own: since Linux 5.15, or where the
+ * version is not known. */
+bool bpf_has_cookies(void);
 
 #endif

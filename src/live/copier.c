@@ -39,7 +39,7 @@ struct copier {
     unsigned nr_cpus;
     uint32_t lua_version; /* of the builds of plain Lua set last */
     uint32_t stack;       /* bytes of the native stack that a sample has */
-    bool off_cpu;         /* the maps for time off the cpu are needed */
+    unsigned tables;      /* COPIER_...: whose maps are needed */
     char program[64];     /* name of the loaded program, for the user */
     char limit[400];      /* empty: none */
     VEC(int) fds;         /* the copier's own events, and links to others' events */
@@ -48,9 +48,10 @@ struct copier {
 
 /* ---- loading ----------------------------------------------------------------------------- */
 
-/* Set sizes of maps. `off_cpu`: of those for time off the cpu, which else have their least size. */
-static int size_maps(struct bpf_object *object, unsigned nr_cpus, bool off_cpu)
+/* Set sizes of maps. `tables`: COPIER_...; maps for others have their least size. */
+static int size_maps(struct bpf_object *object, unsigned nr_cpus, unsigned tables)
 {
+    const bool off_cpu = tables & COPIER_OFF_CPU, alloc = tables & COPIER_ALLOC;
     const struct {
         const char *name;
         unsigned entries;
@@ -60,7 +61,13 @@ static int size_maps(struct bpf_object *object, unsigned nr_cpus, bool off_cpu)
                  {"off_cpu_outputs", nr_cpus},
                  {"off_cpu_waits", off_cpu ? OFF_CPU_THREADS : 1},
                  {"off_cpu_threads", off_cpu ? OFF_CPU_THREADS : 1},
-                 {"off_cpu_dues", off_cpu ? OFF_CPU_DUES : 1}};
+                 {"off_cpu_dues", off_cpu ? OFF_CPU_DUES : 1},
+                 {"alloc_outputs", nr_cpus},
+                 {"alloc_codes", alloc ? ALLOC_PROCESSES : 1},
+                 {"alloc_pendings", alloc ? ALLOC_PENDINGS : 1},
+                 {"alloc_blocks", alloc ? ALLOC_BLOCKS : 1},
+                 {"alloc_areas", alloc ? ALLOC_AREAS : 1},
+                 {"alloc_unwritten", alloc ? ALLOC_UNWRITTEN : 1}};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         struct bpf_map *map = bpf_object__find_map_by_name(object, sizes[i].name);
         int failed = map ? bpf_map__set_max_entries(map, sizes[i].entries) : 0;
@@ -94,7 +101,7 @@ static int configure(void *copier, struct bpf_object *object, struct error *err)
         config.pidns_ino = ns.st_ino;
     }
     int failed = map ? bpf_map__set_initial_value(map, &config, sizeof(config)) : -ENOENT;
-    failed = failed ? failed : size_maps(object, nr_cpus, c->off_cpu);
+    failed = failed ? failed : size_maps(object, nr_cpus, c->tables);
     return failed ? error_system(err, -failed, "eBPF: the copier's maps cannot be sized") : 0;
 }
 
@@ -138,8 +145,9 @@ static struct bpf_image image_of(bool task)
 {
     const char *begin = task ? vmstack_task_object : vmstack_plain_object;
     const char *end = task ? vmstack_task_object_end : vmstack_plain_object_end;
-    return (struct bpf_image){task ? "vmstack_task" : "vmstack_plain", begin, (size_t)(end - begin),
-                              NULL};
+    return (struct bpf_image){.name = task ? "vmstack_task" : "vmstack_plain",
+                              .bytes = begin,
+                              .size = (size_t)(end - begin)};
 }
 
 /* Note why the program that reads the kernel's structures is not used. */
@@ -166,7 +174,7 @@ static int load_best(struct copier *c, struct error *err)
     return load(c, &plain, err);
 }
 
-int copier_create(uint32_t stack, bool off_cpu, struct copier **ret, struct error *err)
+int copier_create(uint32_t stack, unsigned tables, struct copier **ret, struct error *err)
 {
     struct copier *c = calloc(1, sizeof(*c));
     struct error why = {0};
@@ -175,7 +183,7 @@ int copier_create(uint32_t stack, bool off_cpu, struct copier **ret, struct erro
     int nr_cpus = libbpf_num_possible_cpus();
     c->nr_cpus = nr_cpus > 0 ? (unsigned)nr_cpus : 1;
     c->stack = stack;
-    c->off_cpu = off_cpu;
+    c->tables = tables;
     if (load_best(c, &why) < 0) {
         if (err)
             *err = why;
@@ -279,15 +287,30 @@ const uint64_t *copier_ids(const struct copier *c, size_t *nr)
     return c->ids.at;
 }
 
-int copier_load(struct copier *c, const char *program, const char *const *more,
-                struct bpf_loaded *ret, struct error *err)
+static int load_more(struct copier *c, const struct bpf_image *which, struct bpf_loaded *ret,
+                     struct error *err)
 {
     struct bpf_image image = image_of(true);
-    image.name = program;
-    image.more = more;
+    image.name = which->name;
+    image.more = which->more;
+    image.attach_type = which->attach_type;
     if (c->limit[0])
         return error_set(err, ERROR_UNSUPPORTED, "eBPF: %s", c->limit);
     return bpf_load(&image, share, c, ret, err);
+}
+
+int copier_load(struct copier *c, const char *program, const char *const *more,
+                struct bpf_loaded *ret, struct error *err)
+{
+    const struct bpf_image image = {.name = program, .more = more};
+    return load_more(c, &image, ret, err);
+}
+
+int copier_load_as(struct copier *c, const char *program, int attach_type, struct bpf_loaded *ret,
+                   struct error *err)
+{
+    const struct bpf_image image = {.name = program, .attach_type = attach_type};
+    return load_more(c, &image, ret, err);
 }
 
 int copier_map(const struct copier *c, const char *name)

@@ -32,9 +32,10 @@ struct copier;
 /* Load the program: vmstack_task where eBPF may read kernel memory, else vmstack_plain. `stack`:
  * how many bytes of the native stack are copied by the events that the program will run on. For
  * processes without a VM, the program copies the part of these bytes that lies behind holes (0:
- * nothing). `off_cpu`: time off the cpu will be recorded, too (off_cpu.h). Errors: as bpf_load().
+ * nothing). `tables`: bits of what will be recorded, too. Errors: as bpf_load().
  */
-int copier_create(uint32_t stack, bool off_cpu, struct copier **ret, struct error *err);
+enum { COPIER_OFF_CPU = 1 /* off_cpu.h */, COPIER_ALLOC = 2 /* alloc.h */ };
+int copier_create(uint32_t stack, unsigned tables, struct copier **ret, struct error *err);
 void copier_free(struct copier *c);
 
 /* Returns what the loaded program cannot do on this kernel, with the cure, as one line for stderr;
@@ -114,6 +115,10 @@ int copier_open_output(const struct perf_event_attr *attr, int cpu, int ring_fd,
  * must outlive them. Fails where the kernel's structures cannot be read (copier_limit()). */
 int copier_load(struct copier *c, const char *program, const char *const *more,
                 struct bpf_loaded *ret, struct error *err);
+/* The same for one program that is attached in another way than its section names (enum
+ * bpf_attach_type). */
+int copier_load_as(struct copier *c, const char *program, int attach_type, struct bpf_loaded *ret,
+                   struct error *err);
 /* Whether this program is in another pid namespace than the kernel's first one, whose ids eBPF
  * programs see; `ret`: that namespace's file (may be NULL). */
 bool copier_namespace(struct stat *ret);

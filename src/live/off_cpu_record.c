@@ -75,23 +75,6 @@ static size_t put_head(struct off_cpu_form *o, const struct sample *s,
     return put(to, at, due->frames, nr * sizeof(*due->frames));
 }
 
-/* Put the head in place of the first `bytes` bytes of the record. */
-static void replace_front(struct trimmed *t, size_t bytes, void *head, size_t size)
-{
-    const struct trimmed of = *t;
-    t->nr = 0;
-    t->parts[t->nr++] = (struct iovec){head, size};
-    for (int i = 0; i < of.nr; i++) {
-        struct iovec part = of.parts[i];
-        size_t skipped = bytes < part.iov_len ? bytes : part.iov_len;
-        bytes -= skipped;
-        part.iov_base = (char *)part.iov_base + skipped;
-        part.iov_len -= skipped;
-        if (part.iov_len)
-            t->parts[t->nr++] = part;
-    }
-}
-
 /* Returns how many kernel frames are written: as many as fit into a record beside `rest` bytes. */
 static unsigned frames_that_fit(const struct off_cpu_due *due, size_t rest)
 {
@@ -122,7 +105,7 @@ int off_cpu_form_sample(struct off_cpu_form *o, const struct perfdata_event *eve
     header.misc |= nr ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
     header.size = (uint16_t)(size + rest);
     put(o->head, 0, &header, sizeof(header));
-    replace_front(t, front, o->head, size);
+    trimmed_replace_front(t, front, o->head, size);
     s->event = event;
     return 1;
 }

@@ -227,6 +227,46 @@ static int fork_plain(struct process_watch *watch, pid_t parent, pid_t pid, unsi
     return plain_refused(watch, &why, err);
 }
 
+static bool is_shunned(const struct process_watch *watch, pid_t pid)
+{
+    return table_get(&watch->shunned, (uint64_t)(uint32_t)pid + 1) != NULL;
+}
+
+static int write_allocators(struct process_watch *watch, const struct alloc_functions *functions,
+                            struct error *err)
+{
+    return functions->nr ? reader_write(watch->reader, PIECE_ALLOCATORS, functions,
+                                        alloc_functions_size(functions->nr), err)
+                         : 0;
+}
+
+/* Find the functions of a process that allocate, and hand them over. */
+static int tell_allocators(struct process_watch *watch, pid_t pid, struct error *err)
+{
+    struct alloc_functions functions;
+    if (!watch->options.alloc.mean || is_shunned(watch, pid))
+        return 0;
+    reader_look(watch->reader, pid);
+    if (alloc_functions_find(pid, watch->tools.dsos, &functions, err) < 0)
+        return -1;
+    return write_allocators(watch, &functions, err);
+}
+
+/* The same of the allocators that its LuaJITs call. */
+static int tell_lua_allocators(struct process_watch *watch, const struct lua_watch *t,
+                               struct error *err)
+{
+    struct alloc_functions functions;
+    size_t nr;
+    const struct lua_scan_vm *vms = lua_watch_vms(t, &nr);
+    if (!watch->options.alloc.mean || !nr)
+        return 0;
+    if (alloc_functions_of_luajit(lua_watch_pid(t), vms, nr, watch->tools.dsos, &functions, err) <
+        0)
+        return -1;
+    return write_allocators(watch, &functions, err);
+}
+
 static int target_scan(struct process_watch *watch, struct lua_watch *t, struct error *err)
 {
     int changed = lua_watch_scan(t, clock_ns(CLOCK_MONOTONIC), err);
@@ -234,7 +274,7 @@ static int target_scan(struct process_watch *watch, struct lua_watch *t, struct 
         return -1;
     if (changed)
         tell_vms(watch, t);
-    return 0;
+    return changed ? tell_lua_allocators(watch, t, err) : 0;
 }
 
 /* Call when a process has mapped a file with LuaJIT. */
@@ -245,11 +285,6 @@ static int target_mapped(struct process_watch *watch, pid_t pid, struct error *e
         return -1;
     lua_watch_mapped(t);
     return target_scan(watch, t, err);
-}
-
-static bool is_shunned(const struct process_watch *watch, pid_t pid)
-{
-    return table_get(&watch->shunned, (uint64_t)(uint32_t)pid + 1) != NULL;
 }
 
 /* Examine the current mappings of a process. A process that has ended, or that we may not read,
@@ -313,6 +348,9 @@ static int look_at_all(struct process_watch *watch, struct error *err)
     int failed = look_at_program(watch, plan->program, err);
     for (size_t i = 0; i < plan->nr_pids && !plan->command && !failed; i++)
         failed = target_from_start(watch, plan->pids[i], err);
+    /* A command that waits has the recorder's C library: most have the same one. */
+    for (size_t i = 0; i < plan->nr_pids && !failed; i++)
+        failed = tell_allocators(watch, plan->pids[i], err);
     return plan->system_wide && !failed ? scan_all_processes(watch, err) : failed;
 }
 
@@ -387,7 +425,7 @@ static int look_at_sample(void *context, const struct sample *s, struct error *e
     int met = lua_watch_walk(t, s, copy, watch->copier != NULL, err);
     if (met > 0)
         tell_vms(watch, t);
-    return met < 0 ? -1 : 0;
+    return met < 0 || (met > 0 && tell_lua_allocators(watch, t, err) < 0) ? -1 : 0;
 }
 
 /* ---- other records ------------------------------------------------------------------------- */
@@ -463,6 +501,8 @@ static int mapped_file(struct process_watch *watch, const struct record_mmap *m,
 {
     pid_t pid = (pid_t)m->pid;
     const struct runtime_file_key key = file_of_map(m);
+    if (tell_allocators(watch, pid, err) < 0)
+        return -1;
     unsigned more = runtime_files_find(watch->tools.files, &key);
     struct task task = task_get(watch, pid);
     struct lua_watch *t = target_find(watch, pid);

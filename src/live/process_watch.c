@@ -76,6 +76,18 @@ static int write_waiting(struct process_watch *watch, const uint8_t *piece, size
     return capture_write_sample(watch->capture, record, err);
 }
 
+/* Functions of a process that allocate. One that cannot be probed is said, but does not end the
+ * recording. */
+static void attach(struct process_watch *watch, const void *piece, size_t size)
+{
+    struct alloc_functions functions = {0};
+    struct error why = {0};
+    if (size <= sizeof(functions))
+        memcpy(&functions, piece, size);
+    if (watch->alloc && alloc_attach(watch->alloc, &functions, size, &why) < 0)
+        watch_say(watch, false, why.text);
+}
+
 /* Called from the recorder's hooks: a record's time is the time of the round it is written in. */
 static int write_pieces(struct process_watch *watch, struct error *err)
 {
@@ -88,6 +100,8 @@ static int write_pieces(struct process_watch *watch, struct error *err)
             failed = write_waiting(watch, bytes, size, err);
         else if (kind == PIECE_LOG)
             failed = write_payload(watch, bytes, size, err);
+        else if (kind == PIECE_ALLOCATORS)
+            attach(watch, bytes, size);
         else if (kind == PIECE_EMPTY_FILES)
             failed = runtime_files_add_empty(watch->tools.files, bytes,
                                              size / sizeof(struct build_id), err);
@@ -148,6 +162,8 @@ static int push_events(struct process_watch *watch, const struct perf_event_attr
     }
     if (watch->off_cpu && !vec_push(more, off_cpu_event(watch->off_cpu)))
         return error_no_memory(err);
+    if (watch->alloc && alloc_events(watch->alloc, more, err) < 0)
+        return -1;
     e.name = VMEVENT_MEM_NAME;
     e.ids = &MEM_ID;
     e.nr_ids = 1;
@@ -171,6 +187,24 @@ static int open_off_cpu(struct process_watch *watch, const struct capture_plan *
     return -1;
 }
 
+static int open_alloc(struct process_watch *watch, const struct capture_plan *plan,
+                      struct error *err)
+{
+    struct error why = watch->refusal;
+    if (!watch->options.alloc.mean)
+        return 0;
+    if (watch->copier &&
+        alloc_open(watch->copier, plan, &watch->options.alloc, &watch->alloc, &why) == 0) {
+        watch->hooks.opens_probes = alloc_opens_events(watch->alloc);
+        return 0;
+    }
+    if (watch->options.no_copier)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "--alloc needs more descriptors than may be open (ulimit -n)");
+    error_set(err, why.kind, "--alloc: %s", why.text);
+    return -1;
+}
+
 static int opened(void *context, const struct capture_plan *plan, perfdata_event_vec *more,
                   struct error *err)
 {
@@ -187,7 +221,7 @@ static int opened(void *context, const struct capture_plan *plan, perfdata_event
             "the names of Lua functions are not recorded, because the samples' clock cannot be "
             "read; use -k mono");
     try_copier(watch, plan, &attr);
-    if (open_off_cpu(watch, plan, err) < 0)
+    if (open_off_cpu(watch, plan, err) < 0 || open_alloc(watch, plan, err) < 0)
         return -1;
     return push_events(watch, &attr, more, err);
 }
@@ -283,7 +317,8 @@ static int started(void *context, struct capture *c, struct error *err)
     watch->capture_begun = true;
     if (first && start_reader(watch, err) < 0)
         return -1;
-    if (reader_call(watch->reader, CALL_REWRITE, err) < 0 || await_start(watch, err) < 0)
+    if (reader_call(watch->reader, CALL_REWRITE, err) < 0 || await_start(watch, err) < 0 ||
+        (watch->alloc && write_pieces(watch, err) < 0))
         return -1;
     return revive(watch, true, err);
 }
@@ -324,15 +359,27 @@ static bool is_looked_at(const struct perf_event_header *h)
     }
 }
 
-/* The recorder's own note of a process that is passed over ends with that process. */
-static void note_exit(struct process_watch *watch, const struct perf_event_header *h)
+/* What the recorder itself notes of a process ends with that process; a new one is probed as its
+ * parent is. */
+static void note_task(struct process_watch *watch, const struct perf_event_header *h)
 {
     struct record rec;
     struct record_task task;
-    if (watch->shunned.nr && h->type == PERF_RECORD_EXIT &&
-        perfdata_record_parse(h, h->size, &rec, NULL) == 0 &&
-        perfdata_task(NULL, &rec, &task, NULL) == 0 && task.pid == task.tid)
+    struct error why = {0};
+    if ((h->type != PERF_RECORD_EXIT && h->type != PERF_RECORD_FORK) ||
+        (!watch->shunned.nr && !watch->alloc) ||
+        perfdata_record_parse(h, h->size, &rec, NULL) < 0 ||
+        perfdata_task(NULL, &rec, &task, NULL) < 0)
+        return;
+    if (h->type == PERF_RECORD_FORK) {
+        if (watch->alloc && task.pid != task.ppid &&
+            alloc_fork(watch->alloc, (pid_t)task.ppid, (pid_t)task.pid, &why) < 0)
+            watch_say(watch, false, why.text);
+    } else if (task.pid == task.tid) {
         table_remove(&watch->shunned, (uint64_t)task.pid + 1);
+        if (watch->alloc)
+            alloc_exit(watch->alloc, (pid_t)task.pid);
+    }
 }
 
 static int record(void *context, struct capture *c, const struct perf_event_header *h,
@@ -340,8 +387,7 @@ static int record(void *context, struct capture *c, const struct perf_event_head
 {
     struct process_watch *watch = context;
     (void)c;
-    if (watch->form == READER_PROCESS)
-        note_exit(watch, h);
+    note_task(watch, h);
     return is_looked_at(h) ? reader_record(watch->reader, h, err) : 0;
 }
 
@@ -363,6 +409,8 @@ static void enabled(void *context, bool on)
 {
     struct process_watch *watch = context;
     struct error why = {0};
+    if (watch->alloc)
+        alloc_enable(watch->alloc, on);
     if (!watch->off_cpu)
         return;
     if (!on && off_cpu_list(watch->off_cpu, take_waiting, watch, &why) < 0)
@@ -374,16 +422,27 @@ static int rewrite(void *context, const struct perfdata_event *event,
                    const struct perf_event_header *record, struct sample *s, struct trimmed *t)
 {
     struct process_watch *watch = context;
-    return watch->off_cpu ? off_cpu_rewrite(watch->off_cpu, event, record, s, t) : 0;
+    int r = watch->off_cpu ? off_cpu_rewrite(watch->off_cpu, event, record, s, t) : 0;
+    return !r && watch->alloc ? alloc_rewrite(watch->alloc, event, record, s, t) : r;
+}
+
+static int follow_alloc(struct process_watch *watch, struct capture *c, struct error *err)
+{
+    if (!watch->alloc)
+        return 0;
+    watch_say(watch, false, alloc_follow(watch->alloc));
+    if (alloc_bursts(watch->alloc, err) < 0)
+        return -1;
+    const struct perf_event_header *record = alloc_end_record(watch->alloc, capture_now(c));
+    return record ? capture_write(c, record, record->size, err) : 0;
 }
 
 static int tick(void *context, struct capture *c, struct error *err)
 {
     struct process_watch *watch = context;
-    (void)c;
     if (watch->off_cpu && off_cpu_follow(watch->off_cpu, err) < 0)
         return -1;
-    if (revive(watch, true, err) < 0)
+    if (follow_alloc(watch, c, err) < 0 || revive(watch, true, err) < 0)
         return -1;
     watch->hooks.interval_ms = atomic_load(&watch->hints->interval);
     watch->hooks.rest_ms = watch->hooks.interval_ms < READ_RINGS_REST_MS ? watch->hooks.interval_ms
@@ -486,15 +545,32 @@ static void say_off_cpu(const struct process_watch *watch)
     watch_say(watch, false, line);
 }
 
+static void say_alloc(const struct process_watch *watch)
+{
+    bool matters;
+    if (!watch->alloc)
+        return;
+    const char *line = alloc_summary(watch->alloc, &matters);
+    watch_say(watch, !matters, line);
+}
+
+static int write_record(void *context, const struct perf_event_header *record, struct error *err)
+{
+    return capture_write(context, record, record->size, err);
+}
+
 static int finish(void *context, struct capture *c, struct error *err)
 {
     struct process_watch *watch = context;
+    if (watch->alloc && alloc_write_rest(watch->alloc, capture_now(c), write_record, c, err) < 0)
+        return -1;
     if (ending(context, c, err) < 0 || do_and_write(watch, CALL_FINISH, err) < 0 ||
         revive(watch, false, err) < 0)
         return -1;
     say_counters(watch);
     say_lua_counters(watch);
     say_off_cpu(watch);
+    say_alloc(watch);
     reader_end(watch->reader);
     runtime_files_save(watch->tools.files);
     return 0;
@@ -530,8 +606,10 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     if (watch->hints)
         atomic_init(&watch->hints->interval, READ_RINGS_SEARCHING_MS);
     if (!watch->options.no_copier) /* `opened` will say why it failed */
-        (void)copier_create(watch->options.stack, options->off_cpu != 0, &watch->copier,
-                            &watch->refusal);
+        (void)copier_create(watch->options.stack,
+                            (options->off_cpu ? COPIER_OFF_CPU : 0) |
+                                (options->alloc.mean ? COPIER_ALLOC : 0),
+                            &watch->copier, &watch->refusal);
     struct watch_tools *t = &watch->tools;
     t->sink = process_look_sink(watch);
     t->files = runtime_files_create();
@@ -576,6 +654,7 @@ void process_watch_free(struct process_watch *watch)
     vmstack_pairing_free(&watch->copies);
     vmstack_ref_release(&watch->bytes);
     off_cpu_free(watch->off_cpu);
+    alloc_free(watch->alloc);
     copier_free(watch->copier);
     luajit_names_free(watch->tools.names);
     managed_names_free(watch->tools.managed);

@@ -16,6 +16,7 @@
 #ifndef LIVE_PROCESS_WATCH_H
 #define LIVE_PROCESS_WATCH_H
 
+#include "live/alloc.h"
 #include "record/record.h"
 #include "live/vmstack.h"
 
@@ -24,11 +25,12 @@
 struct process_watch;
 
 struct process_watch_options {
-    bool no_copier;   /* do not even try eBPF */
-    bool thread;      /* read in a thread, whatever the privileges */
-    uint64_t max_log; /* bytes of VM memory that a file may hold; 0: no limit */
-    uint32_t stack;   /* bytes of the native stack that samples have; 0: none */
-    uint64_t off_cpu; /* also record time off the cpu: ns, as off_cpu_open(); 0: do not */
+    bool no_copier;             /* do not even try eBPF */
+    bool thread;                /* read in a thread, whatever the privileges */
+    uint64_t max_log;           /* bytes of VM memory that a file may hold; 0: no limit */
+    uint32_t stack;             /* bytes of the native stack that samples have; 0: none */
+    uint64_t off_cpu;           /* also record time off the cpu: ns, as off_cpu_open(); 0: do not */
+    struct alloc_options alloc; /* also record allocations; mean 0: do not */
 };
 
 /* Prints a line for the user. Each line is printed once. */

@@ -7,6 +7,7 @@
 #ifndef LIVE_PROCESS_WATCH_INTERNAL_H
 #define LIVE_PROCESS_WATCH_INTERNAL_H
 
+#include "live/alloc.h"
 #include "live/code_watch.h"
 #include "live/copier.h"
 #include "live/lua_watch.h"
@@ -32,7 +33,7 @@ enum {
 /* What the recorder lets the reader do (reader_call). */
 enum { CALL_LOOK, CALL_REWRITE, CALL_END_FILE, CALL_FINISH };
 /* What the reader writes (reader_write). */
-enum { PIECE_LOG, PIECE_EMPTY_FILES, PIECE_WAITING };
+enum { PIECE_LOG, PIECE_EMPTY_FILES, PIECE_WAITING, PIECE_ALLOCATORS };
 
 /* A record that the recorder puts into the reader's queue: a thread whose stack is to be read. The
  * answer, PIECE_WAITING, is its `of`, and the stack. The kernel has no such type. */
@@ -66,6 +67,7 @@ struct process_watch {
     struct copier *copier;   /* NULL: refused, or not wanted */
     struct error refusal;    /* why the copier was refused */
     struct off_cpu *off_cpu; /* NULL: time off the cpu is not recorded */
+    struct alloc *alloc;     /* NULL: allocations are not recorded */
     struct {
         uint64_t threads, ns; /* that waited at the end */
         uint64_t left_out;    /* of these threads: not in the recording */

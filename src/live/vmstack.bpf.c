@@ -1468,20 +1468,26 @@ static __always_inline int kernel_mode(const struct task_struct *task, struct he
 }
 
 /* Copies what the current task runs. `interrupt`: the sample's registers, which may be the user's;
- * 0: the event is no interrupt. */
+ * 0: the event is no interrupt. `h`: zeros. */
+static __always_inline int of_task_in(void *ctx, struct bpf_perf_event_data *interrupt,
+                                      struct here *h)
+{
+    const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+    if (who(h) || !BPF_CORE_READ(task, mm))
+        return 1;
+    if (!(interrupt && user_mode(interrupt, h)) && kernel_mode(task, h))
+        return 1;
+    h->end = stack_end(task, h->sp);
+    if (!config.pidns_ino)
+        h->parent = BPF_CORE_READ(task, real_parent, tgid);
+    run(ctx, h);
+    return 1;
+}
+
 static __always_inline int of_task(void *ctx, struct bpf_perf_event_data *interrupt)
 {
     struct here h = {0};
-    const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
-    if (who(&h) || !BPF_CORE_READ(task, mm))
-        return 1;
-    if (!(interrupt && user_mode(interrupt, &h)) && kernel_mode(task, &h))
-        return 1;
-    h.end = stack_end(task, h.sp);
-    if (!config.pidns_ino)
-        h.parent = BPF_CORE_READ(task, real_parent, tgid);
-    run(ctx, &h);
-    return 1;
+    return of_task_in(ctx, interrupt, &h);
 }
 
 SEC("perf_event")
@@ -1506,6 +1512,7 @@ int vmstack_probe(void *ctx)
 }
 
 #include "src/live/off_cpu.bpf.h"
+#include "src/live/alloc.bpf.h"
 
 #else
 

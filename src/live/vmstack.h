@@ -6,6 +6,7 @@
 #ifndef LIVE_VMSTACK_H
 #define LIVE_VMSTACK_H
 
+#include "live/alloc_layout.h"
 #include "perfdata/offcpu_layout.h"
 
 #include <stdint.h>
@@ -207,6 +208,14 @@ enum vmstack_counter {
     OFF_CPU_NO_RSEQ,    /* waits of threads without rseq */
     OFF_CPU_MISSED,     /* waits whose end was not seen */
     OFF_CPU_MISSED_NS,  /* the most ns that these can have taken */
+    ALLOC_CALLS,        /* calls of allocators' functions that were seen */
+    ALLOC_BYTES,        /* bytes that they asked for */
+    ALLOC_BURST_BYTES,  /* the same, where probes exist for a moment only */
+    ALLOC_INNER,        /* calls that other such functions have made: not counted */
+    ALLOC_SAMPLES,      /* calls that are samples */
+    ALLOC_LOST,         /* the same, that did not fit into the ring */
+    ALLOC_FREED,        /* sampled blocks that were freed */
+    ALLOC_OVER,         /* notes that did not fit into a table */
     VMSTACK_NR_COUNTERS,
 };
 

@@ -122,6 +122,30 @@ static __always_inline uint32_t is_64bit(const user_registers *from)
     return !(saved(&from->pstate) & (MODE_MASK | MODE_32));
 }
 
+/* ---- of a probed function, at its first instruction and at its return -------------------------
+ */
+
+/* Returns an argument, from 1 to 8 (AAPCS64); 0 for number 0. */
+static __always_inline uint64_t argument(const user_registers *from, uint64_t n)
+{
+    return n ? saved(&from->regs[n - 1 & 7]) : 0;
+}
+
+static __always_inline uint64_t result(const user_registers *from)
+{
+    return from->regs[0];
+}
+
+static __always_inline uint64_t stack_pointer(const user_registers *from)
+{
+    return from->sp;
+}
+
+static __always_inline uint64_t return_address(const user_registers *from)
+{
+    return from->regs[30];
+}
+
 /* Read the user's registers, as perf numbers them (asm/perf_regs.h): x0 to x30, sp, pc. */
 static __always_inline void read_registers(const user_registers *from, uint64_t *to)
 {

@@ -93,6 +93,36 @@ static __always_inline uint32_t is_64bit(const user_registers *from)
     return saved(&from->cs) == CODE_64;
 }
 
+/* ---- of a probed function, at its first instructions and at its return ------------------------
+ */
+
+/* Returns an argument, from 1 to 6 (System V ABI); 0 for number 0. */
+static __always_inline uint64_t argument(const user_registers *from, uint64_t n)
+{
+    const uint64_t *at = n == 1   ? (const uint64_t *)&from->rdi
+                         : n == 2 ? (const uint64_t *)&from->rsi
+                         : n == 3 ? (const uint64_t *)&from->rdx
+                         : n == 4 ? (const uint64_t *)&from->rcx
+                         : n == 5 ? (const uint64_t *)&from->r8
+                                  : (const uint64_t *)&from->r9;
+    return n ? saved(at) : 0; /* (a program may read its context itself at fixed places only) */
+}
+
+static __always_inline uint64_t result(const user_registers *from)
+{
+    return from->rax;
+}
+
+static __always_inline uint64_t stack_pointer(const user_registers *from)
+{
+    return from->rsp;
+}
+
+static __always_inline uint64_t return_address(const user_registers *from)
+{
+    return read_u64(from->rsp);
+}
+
 /* Read the user's registers, as perf numbers them (asm/perf_regs.h). */
 static __always_inline void read_registers(const user_registers *from, uint64_t *to)
 {

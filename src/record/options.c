@@ -16,6 +16,8 @@ enum {
     DEFAULT_ZSTD = 1,         /* perf's default */
     DEFAULT_MAX_LOG = 1 << 30,
     DEFAULT_OFF_CPU_US = 1000,
+    DEFAULT_ALLOC_BYTES = 512 << 10,
+    ALLOC_BYTES_MAX = 1 << 30,
     OFF_CPU_US_MAX = 4000000,
     ZSTD_MAX = 22,
     RING_MAX_SHIFT = 30,
@@ -262,6 +264,19 @@ static int take_wall(void *target, const struct option_value *v, struct error *e
     return take_off_cpu(target, v, err);
 }
 
+static int take_alloc(void *target, const struct option_value *v, struct error *err)
+{
+    struct record_options *o = target;
+    uint64_t bytes = DEFAULT_ALLOC_BYTES;
+    bool unit;
+    (void)err;
+    if (v->text && (size_parse(v->text, &bytes, &unit) < 0 || !bytes || bytes > ALLOC_BYTES_MAX))
+        return option_error(v, err, "expects 1 to %d bytes (as 64K), not `%.60s'", ALLOC_BYTES_MAX,
+                            v->text);
+    o->alloc_bytes = bytes;
+    return 0;
+}
+
 static int take_events(void *target, const struct option_value *v, struct error *err)
 {
     struct record_options *o = target;
@@ -418,6 +433,13 @@ static const struct option_row what_rows[] = {
     {ROW_CALL(0, "wall", "US", take_wall,
               "Sample all time: cpu-clock, and --off-cpu. report --wall adds them up."),
      .place = VALUE_ATTACHED},
+    {ROW_CALL(
+         0, "alloc", "BYTES", take_alloc,
+         "Also sample what allocates memory, each BYTES on average (512K). Each call of malloc "
+         "costs a trap; what that takes is said, and it ends at 10 % of the time (--force)."),
+     .place = VALUE_ATTACHED},
+    {ROW_FLAG(0, "force", struct record_options, alloc_force,
+              "With --alloc: go on, whatever it costs.")},
     {ROW_CALL('k', "clockid", "CLOCK", take_clock,
               "Take the samples' times of this clock: mono, raw, real, boot or tai (mono)."),
      .word_list = clock_names},
@@ -590,6 +612,12 @@ static int check(struct record_options *o, struct error *err)
     if (o->off_cpu_ns && o->no_vm)
         return error_set(err, ERROR_FORMAT,
                          "--off-cpu needs the eBPF programs that --no-vm leaves out");
+    if (o->alloc_bytes && (o->no_samples || o->no_vm))
+        return error_set(err, ERROR_FORMAT, "--alloc excludes --no-samples and --no-vm");
+    if (o->alloc_bytes && !o->command && !o->pids.nr)
+        return error_set(err, ERROR_FORMAT,
+                         "--alloc needs a command or processes (-p): not all of a machine can be "
+                         "probed");
     if (o->wall)
         return check_wall(o, err);
     if (!o->events.nr)

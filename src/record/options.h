@@ -66,8 +66,10 @@ struct record_options {
     bool exclude_self;
     struct rlimit descriptors; /* that the command may open; zeros: as many as the recorder */
     bool no_vm;
-    uint64_t off_cpu_ns; /* --off-cpu: mean of a sample of waiting; 0: not recorded */
-    bool wall;           /* cpu-clock and off_cpu_ns */
+    uint64_t off_cpu_ns;  /* --off-cpu: mean of a sample of waiting; 0: not recorded */
+    bool wall;            /* cpu-clock and off_cpu_ns */
+    uint64_t alloc_bytes; /* --alloc: mean bytes between samples; 0: not recorded */
+    bool alloc_force;     /* --force: whatever it costs */
     /* Not set by the user. wake_each: every sample wakes the recorder, which has to read a process
      * then. wake_early: where samples are few, every record wakes the recorder, which looks at
      * processes. */

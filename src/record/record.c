@@ -410,7 +410,8 @@ static int run(struct capture *c, struct error *err)
 static void give_up_privileges(struct capture *c)
 {
     struct error why;
-    if (confine_is_wanted() && confine_recorder(c->o->switch_mode != SWITCH_NEVER, &why) < 0)
+    if (confine_is_wanted() && confine_recorder(c->o->switch_mode != SWITCH_NEVER,
+                                                c->hooks && c->hooks->opens_probes, &why) < 0)
         capture_say(c, true, "%s", why.text);
 }
 

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 #define LOG_STATISTICS 4 /* BPF_LOG_STATS, BPF_LOG_LEVEL1: include/linux/bpf_verifier.h */
@@ -94,6 +95,32 @@ static void keep_log(const char *program, const char *log)
     fclose(out);
 }
 
+/* Programs that need a later kernel than the others, and how they are attached (enum
+ * bpf_attach_type; 0: as their section says). */
+static const struct later {
+    const char *program;
+    int major, minor, attach_type;
+} later[] = {{"alloc_session", 6, 13, 57}, /* BPF_TRACE_UPROBE_SESSION, where headers know it */
+             {"alloc_call", 5, 15, 0},
+             {"alloc_return", 5, 15, 0}};
+
+static const struct later *later_find(const char *program)
+{
+    for (size_t i = 0; i < sizeof(later) / sizeof(*later); i++)
+        if (strcmp(later[i].program, program) == 0)
+            return &later[i];
+    return NULL;
+}
+
+static bool is_too_new(const struct later *l)
+{
+    struct utsname kernel;
+    int major = 0, minor = 0;
+    if (uname(&kernel) < 0 || sscanf(kernel.release, "%d.%d", &major, &minor) != 2)
+        return false;
+    return major < l->major || (major == l->major && minor < l->minor);
+}
+
 /* Returns 0, or the reason (a negative errno). */
 static int load_one(const char *path, const char *program, unsigned level, char *log,
                     double *ret_seconds)
@@ -107,6 +134,10 @@ static int load_one(const char *path, const char *program, unsigned level, char 
         return -errno;
     bpf_object__for_each_program(p, object)
         bpf_program__set_autoload(p, strcmp(bpf_program__name(p), program) == 0);
+    const struct later *l = later_find(program);
+    p = bpf_object__find_program_by_name(object, program);
+    if (p && l && l->attach_type)
+        bpf_program__set_expected_attach_type(p, (enum bpf_attach_type)l->attach_type);
     int failed = configure(object);
     double begin = now();
     if (!failed)
@@ -119,6 +150,11 @@ static int load_one(const char *path, const char *program, unsigned level, char 
 static int load_told(const char *path, const char *program, char *log)
 {
     double seconds = 0;
+    const struct later *l = later_find(program);
+    if (l && is_too_new(l)) {
+        printf("%s: needs Linux %d.%d\n", program, l->major, l->minor);
+        return 0;
+    }
     int failed = load_one(path, program, LOG_STATISTICS, log, &seconds);
     if (!failed) {
         const char *counted = strstr(log, "processed ");

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Allocations of memory. Part of vmstack.bpf.c.
+ *
+ * - alloc_session: at the entry of an allocator's function, and, if this call became a sample, at
+ * its return (Linux 6.13).
+ * - alloc_call, alloc_return: the same as two programs, for older kernels.
+ *
+ * A call becomes a sample by chance, in proportion to its size: bytes are counted down, and a call
+ * that takes the count below 0 is one. The next count is drawn from an exponential distribution, so
+ * a call of n bytes is a sample with probability 1 - exp(-n / mean), whatever came before.
+ *
+ * The sample is written at the entry, with the registers and the stack of the caller. The block's
+ * address is known at the return: it goes into a table, which a free looks up. So only frees of
+ * sampled blocks are recorded.
+ *
+ * One allocator's function may call another one: that counts once. The inner call returns into the
+ * code of such a function, or, if it was a jump, has the same stack pointer and size.
+ */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, uint32_t);
+    __type(value, struct alloc_settings);
+} alloc_settings SEC(".maps");
+
+/* What one cpu has counted. */
+struct alloc_count {
+    int64_t left;   /* bytes until the next sample */
+    int64_t burst;  /* the same of functions with ALLOC_BURST */
+    uint64_t round; /* in which it was drawn */
+    uint64_t serial;
+    /* The call seen last: */
+    uint64_t thread, sp, caller, size;
+    uint64_t function;
+    /* The thread for which V8 allocates, and its origin. */
+    uint64_t noted_thread, noted_origin;
+    /* What is written is put together here: the stacks of all functions together have 512 bytes. */
+    struct alloc_sample sample;
+    struct vmevent_header freed;
+    struct here here;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, uint32_t);
+    __type(value, struct alloc_count);
+} alloc_counts SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1); /* set at load if allocations are recorded, like those below */
+    __type(key, uint32_t);  /* pid, in the first pid namespace */
+    __type(value, struct alloc_code);
+} alloc_codes SEC(".maps");
+
+/* Sampled calls that have not returned. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1);
+    __type(key, uint64_t); /* pid and tid, as the helper returns them */
+    __type(value, struct alloc_pending);
+} alloc_pendings SEC(".maps");
+
+/* Sampled blocks that were not freed. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1);
+    __type(key, struct alloc_block);
+    __type(value, uint64_t); /* serial */
+} alloc_blocks SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1);
+    __type(key, struct alloc_block); /* a heap */
+    __type(value, struct alloc_area);
+} alloc_areas SEC(".maps");
+
+/* Frees that found no room in the ring: serial, and time (CLOCK_MONOTONIC ns). */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1);
+    __type(key, uint64_t);
+    __type(value, uint64_t);
+} alloc_unwritten SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+    __uint(max_entries, 1); /* set to the number of cpus at load */
+    __uint(key_size, sizeof(uint32_t));
+    __uint(value_size, sizeof(uint32_t));
+} alloc_outputs SEC(".maps");
+
+int alloc_session(user_registers *ctx);
+int alloc_call(user_registers *ctx);
+int alloc_return(user_registers *ctx);
+
+static __always_inline uint64_t alloc_field(uint64_t function, unsigned shift)
+{
+    return function >> shift & ALLOC_ARGUMENT_MASK;
+}
+
+/* Returns a power of 2's share of a number from 1: 16 bits of the binary logarithm are behind the
+ * point. log2(1 + x) is about x + k x (1 - x); with k = 0.3438 the mean over x is exact. */
+static __always_inline uint64_t alloc_log2(uint32_t n)
+{
+    enum { K = 22532 }; /* 0.3438 */
+    uint64_t whole = 31;
+    if (!(n >> 16)) {
+        whole -= 16;
+        n <<= 16;
+    }
+    if (!(n >> 24)) {
+        whole -= 8;
+        n <<= 8;
+    }
+    if (!(n >> 28)) {
+        whole -= 4;
+        n <<= 4;
+    }
+    if (!(n >> 30)) {
+        whole -= 2;
+        n <<= 2;
+    }
+    if (!(n >> 31)) {
+        whole -= 1;
+        n <<= 1;
+    }
+    uint64_t x = n >> 15 & 0xffff;
+    return (whole << 16) + x + (K * (x * (0x10000 - x) >> 16) >> 16);
+}
+
+/* Returns a number of bytes drawn from the exponential distribution with this mean. */
+static __always_inline uint64_t alloc_draw(uint64_t mean)
+{
+    enum { LN_2 = 45426 }; /* 16 bits behind the point */
+    uint64_t below = ((uint64_t)32 << 16) - alloc_log2(bpf_get_prandom_u32() | 1);
+    return mean * (below * LN_2 >> 16) >> 16;
+}
+
+/* Whether the call at this stack pointer is a sampled one. Its return address is then the kernel's.
+ */
+static __always_inline int alloc_is_pending(uint64_t thread, uint64_t sp)
+{
+    const struct alloc_pending *pending = bpf_map_lookup_elem(&alloc_pendings, &thread);
+    return pending && pending->sp == sp;
+}
+
+/* Whether this call is one that another function of the allocator has made. */
+static __always_inline int alloc_is_inner(struct alloc_count *c, uint64_t thread, uint64_t sp,
+                                          uint64_t caller, uint64_t size, uint64_t function)
+{
+    int jumped = c->thread == thread && c->sp == sp && c->size == size && c->function != function &&
+                 (c->caller == caller || alloc_is_pending(thread, sp));
+    uint32_t pid = (uint32_t)(thread >> 32);
+    const struct alloc_code *code = bpf_map_lookup_elem(&alloc_codes, &pid);
+    c->thread = thread;
+    c->sp = sp;
+    c->caller = caller;
+    c->size = size;
+    c->function = function;
+    if (jumped || !code || caller < code->low || caller >= code->high)
+        return jumped;
+    for (uint32_t i = 0; i < ALLOC_FUNCTIONS; i++) {
+        if (i >= code->nr)
+            break;
+        if (caller > code->functions[i].start && caller < code->functions[i].end)
+            return 1;
+    }
+    return 0;
+}
+
+/* A sampled block is gone: say so. */
+static __always_inline void alloc_say_freed(void *ctx, struct alloc_count *c, uint64_t serial)
+{
+    uint64_t now = bpf_ktime_get_ns(), thread = bpf_get_current_pid_tgid();
+    c->freed = (struct vmevent_header){
+        .magic = VMEVENT_MAGIC,
+        .version = VMEVENT_VERSION,
+        .order = VMEVENT_LITTLE,
+        .word_size = 8,
+        .kind = VMEVENT_FREED,
+        .size = sizeof(c->freed),
+        .cpu = bpf_get_smp_processor_id(),
+        .pid = (uint32_t)(thread >> 32),
+        .tid = (uint32_t)thread,
+        .sequence = serial,
+        .before = now,
+        .after = now,
+    };
+    count(ALLOC_FREED, 1);
+    if (bpf_perf_event_output(ctx, &outputs, BPF_F_CURRENT_CPU, &c->freed, sizeof(c->freed)) &&
+        bpf_map_update_elem(&alloc_unwritten, &serial, &now, BPF_ANY))
+        count(ALLOC_OVER, 1);
+}
+
+static __always_inline void alloc_free(void *ctx, struct alloc_count *c, uint64_t thread,
+                                       uint64_t address)
+{
+    const struct alloc_block block = {.pid = thread >> 32, .address = address};
+    const uint64_t *known = address ? bpf_map_lookup_elem(&alloc_blocks, &block) : 0;
+    if (!known)
+        return;
+    uint64_t serial = *known;
+    bpf_map_delete_elem(&alloc_blocks, &block);
+    alloc_say_freed(ctx, c, serial);
+}
+
+/* Returns 1 if the call becomes a sample. */
+static __always_inline int alloc_is_due(int64_t *left, uint64_t mean, uint64_t size)
+{
+    int64_t before = *left;
+    if (size > ALLOC_SIZE_MAX) /* it will fail */
+        return 0;
+    *left = before - (int64_t)size;
+    if (before > (int64_t)size)
+        return 0;
+    *left = (int64_t)alloc_draw(mean);
+    return 1;
+}
+
+static __always_inline void alloc_begin_round(const struct alloc_settings *settings,
+                                              struct alloc_count *c)
+{
+    if (c->round == settings->round)
+        return;
+    c->round = settings->round;
+    c->left = (int64_t)alloc_draw(settings->mean);
+    c->burst = (int64_t)alloc_draw(settings->burst);
+}
+
+/* Returns the number of the sample; 0: it was not written. */
+static __always_inline uint64_t alloc_write(void *ctx, struct alloc_count *c, uint64_t function,
+                                            uint64_t size, uint64_t mean)
+{
+    uint64_t cpu = bpf_get_smp_processor_id();
+    uint64_t serial = cpu << ALLOC_SERIAL_CPU | ++c->serial;
+    __builtin_memset(&c->here, 0, sizeof(c->here));
+    of_task_in(ctx, 0, &c->here);
+    c->sample.serial = serial;
+    c->sample.size = size;
+    c->sample.function = function;
+    c->sample.mean = mean;
+    long failed = bpf_perf_event_output(ctx, &alloc_outputs, BPF_F_CURRENT_CPU, &c->sample,
+                                        sizeof(c->sample));
+    if (failed && failed != -NOT_THERE) /* else this cpu is not recorded (-C) */
+        count(ALLOC_LOST, 1);
+    else if (!failed)
+        count(ALLOC_SAMPLES, 1);
+    return failed ? 0 : serial;
+}
+
+/* Count bytes that are allocated. Returns the number of the sample that they have become; 0: none.
+ */
+static __always_inline uint64_t alloc_take(void *ctx, const struct alloc_settings *settings,
+                                           struct alloc_count *c, uint64_t function, uint64_t size)
+{
+    int in_burst = (function & ALLOC_BURST) != 0;
+    uint64_t mean = in_burst ? settings->burst : settings->mean;
+    alloc_begin_round(settings, c);
+    count(in_burst ? ALLOC_BURST_BYTES : ALLOC_BYTES, size);
+    if (!alloc_is_due(in_burst ? &c->burst : &c->left, mean, size))
+        return 0;
+    return alloc_write(ctx, c, function, size, mean);
+}
+
+/* Returns how many bytes a heap has allocated in its last area, and notes the area that follows. */
+static __always_inline uint64_t alloc_area_used(uint64_t thread, uint64_t heap, uint64_t start,
+                                                uint64_t end)
+{
+    const struct alloc_block key = {.pid = thread, .address = heap};
+    struct alloc_area *known = bpf_map_lookup_elem(&alloc_areas, &key);
+    if (!known) {
+        const struct alloc_area new = {.start = start, .end = end};
+        bpf_map_update_elem(&alloc_areas, &key, &new, BPF_ANY);
+        return 0;
+    }
+    /* An area that begins within the last one is its rest; else the last one became full. */
+    uint64_t to = start >= known->start && start <= known->end ? start : known->end;
+    uint64_t used = to - known->start;
+    known->start = start;
+    known->end = end;
+    return used < ALLOC_AREA_MAX ? used : 0;
+}
+
+/* Whether V8 allocates for the program, as far as was noted. */
+static __always_inline int alloc_is_programs(const struct alloc_count *c, uint64_t thread)
+{
+    return c->noted_thread == thread && c->noted_origin != ALLOC_BY_GC;
+}
+
+/* Returns how many bytes a call allocates; 0: none that count. */
+static __always_inline uint64_t alloc_size_of(user_registers *ctx, struct alloc_count *c,
+                                              uint64_t thread, uint64_t function)
+{
+    uint64_t origin = alloc_field(function, ALLOC_ORIGIN), size;
+    if (origin) {
+        c->noted_thread = thread;
+        c->noted_origin = argument(ctx, origin);
+    }
+    if (function & ALLOC_NOTES)
+        return 0;
+    size = function & ALLOC_AREA
+               ? alloc_area_used(thread, argument(ctx, 1), argument(ctx, 2), argument(ctx, 3))
+               : argument(ctx, alloc_field(function, ALLOC_SIZE));
+    if ((origin || function & ALLOC_AREA) && !alloc_is_programs(c, thread))
+        return 0;
+    uint64_t times = alloc_field(function, ALLOC_TIMES);
+    return times ? size * argument(ctx, times) : size;
+}
+
+/* Returns the same of a call that returns an area. */
+static __always_inline uint64_t alloc_area_returned(user_registers *ctx, struct alloc_count *c,
+                                                    uint64_t thread)
+{
+    struct alloc_area area = {0};
+    uint64_t at = result(ctx);
+    if (!(uint8_t)read_u64(at + sizeof(area)) ||
+        bpf_probe_read_user(&area, sizeof(area), (const void *)at))
+        area.start = area.end = 0; /* the heap is full */
+    uint64_t used = alloc_area_used(thread, 0, area.start, area.end);
+    return alloc_is_programs(c, thread) ? used : 0;
+}
+
+/* Returns 1 if the return of this call is to be seen. */
+static __always_inline int alloc_enter(user_registers *ctx)
+{
+    uint64_t thread = bpf_get_current_pid_tgid(), function = bpf_get_attach_cookie(ctx);
+    uint32_t zero = 0;
+    const struct alloc_settings *settings = bpf_map_lookup_elem(&alloc_settings, &zero);
+    struct alloc_count *c = bpf_map_lookup_elem(&alloc_counts, &zero);
+    if (!settings || !c || !settings->on)
+        return 0;
+    count(ALLOC_CALLS, 1);
+    uint64_t old = alloc_field(function, ALLOC_OLD);
+    if (old)
+        alloc_free(ctx, c, thread, argument(ctx, old));
+    uint64_t size = alloc_size_of(ctx, c, thread, function);
+    if (function & ALLOC_RETURNS_AREA)
+        return 1;
+    if (!size)
+        return 0;
+    uint64_t sp = stack_pointer(ctx), caller = return_address(ctx);
+    if (!(function & ALLOC_AREA) && alloc_is_inner(c, thread, sp, caller, size, function)) {
+        count(ALLOC_INNER, 1);
+        return 0;
+    }
+    uint64_t serial = alloc_take(ctx, settings, c, function, size);
+    if (!serial || !(function & ALLOC_RETURNS))
+        return 0;
+    uint64_t out = alloc_field(function, ALLOC_OUT);
+    const struct alloc_pending pending = {
+        .serial = serial, .sp = sp, .out = out ? argument(ctx, out) : 0};
+    if (bpf_map_update_elem(&alloc_pendings, &thread, &pending, BPF_ANY)) {
+        count(ALLOC_OVER, 1);
+        return 0;
+    }
+    return 1;
+}
+
+static __always_inline void alloc_leave(user_registers *ctx)
+{
+    uint64_t thread = bpf_get_current_pid_tgid(), function = bpf_get_attach_cookie(ctx);
+    uint32_t zero = 0;
+    const struct alloc_settings *settings = bpf_map_lookup_elem(&alloc_settings, &zero);
+    struct alloc_count *c = bpf_map_lookup_elem(&alloc_counts, &zero);
+    if (!settings || !settings->on || !c)
+        return;
+    if (function & ALLOC_RETURNS_AREA) {
+        uint64_t used = alloc_area_returned(ctx, c, thread);
+        if (used)
+            alloc_take(ctx, settings, c, function, used);
+        return;
+    }
+    const struct alloc_pending *pending = bpf_map_lookup_elem(&alloc_pendings, &thread);
+    if (!pending || stack_pointer(ctx) < pending->sp) /* the return of an inner call */
+        return;
+    uint64_t serial = pending->serial;
+    struct alloc_block block = {.pid = thread >> 32, .address = result(ctx)};
+    if (pending->out)
+        block.address = read_u64(pending->out);
+    bpf_map_delete_elem(&alloc_pendings, &thread);
+    if (!block.address)
+        alloc_say_freed(ctx, c, serial); /* there was no memory */
+    else if (bpf_map_update_elem(&alloc_blocks, &block, &serial, BPF_ANY))
+        count(ALLOC_OVER, 1);
+}
+
+SEC("kprobe")
+int alloc_call(user_registers *ctx)
+{
+    alloc_enter(ctx);
+    return 0;
+}
+
+SEC("kprobe")
+int alloc_return(user_registers *ctx)
+{
+    alloc_leave(ctx);
+    return 0;
+}
+
+/* At the entry, 0 asks for the return, too. At the entry the helper's answer is the program
+ * counter, at the return it is still the entry. (The function that tells has other arguments in
+ * newer kernels.) */
+SEC("kprobe")
+int alloc_session(user_registers *ctx)
+{
+    if (ctx->IP == bpf_get_func_ip(ctx))
+        return !alloc_enter(ctx);
+    alloc_leave(ctx);
+    return 0;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Probes that exist for a moment. See alloc_burst.h. */
+#include "live/alloc_burst.h"
+
+#include "base/clock.h"
+#include "base/threads.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    BURST_US = 1000,
+    EVERY_MS = 200, /* from one burst to the next */
+};
+
+struct alloc_burst {
+    pthread_t thread;
+    bool runs; /* the thread must be joined */
+    atomic_bool over;
+    fd_vec fds;    /* the thread's, until it is over */
+    uint64_t next; /* CLOCK_MONOTONIC ns */
+};
+
+struct alloc_burst *alloc_burst_create(void)
+{
+    return calloc(1, sizeof(struct alloc_burst));
+}
+
+static void close_all(fd_vec *fds)
+{
+    vec_foreach (fd, fds)
+        close(*fd);
+    fds->nr = 0;
+}
+
+static void *end_burst(void *context)
+{
+    struct alloc_burst *b = context;
+    usleep(BURST_US);
+    close_all(&b->fds);
+    atomic_store(&b->over, true);
+    return NULL;
+}
+
+static void join(struct alloc_burst *b)
+{
+    if (b->runs)
+        pthread_join(b->thread, NULL);
+    b->runs = false;
+}
+
+void alloc_burst_free(struct alloc_burst *b)
+{
+    if (!b)
+        return;
+    join(b);
+    close_all(&b->fds);
+    vec_free(&b->fds);
+    free(b);
+}
+
+bool alloc_burst_is_due(struct alloc_burst *b)
+{
+    return clock_ns(CLOCK_MONOTONIC) >= b->next && (!b->runs || atomic_load(&b->over));
+}
+
+int alloc_burst_begin(struct alloc_burst *b, fd_vec *fds, struct error *err)
+{
+    const uint64_t ms = 1000000;
+    join(b);
+    vec_free(&b->fds);
+    b->fds = *fds;
+    *fds = (fd_vec){0};
+    b->next = clock_ns(CLOCK_MONOTONIC) + EVERY_MS * ms;
+    atomic_store(&b->over, false);
+    int why = thread_without_signals(&b->thread, end_burst, b);
+    b->runs = !why;
+    if (!why)
+        return 0;
+    close_all(&b->fds);
+    return error_system(err, why, "--alloc: a thread cannot be created");
+}

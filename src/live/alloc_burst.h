@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Probes that exist for a moment. A function that is called millions of times a second cannot be
+ * probed all the time. So it is probed for a ms, now and then. A breakpoint goes at once, but
+ * closing its link takes 50 ms, so a thread does it.
+ */
+#ifndef LIVE_ALLOC_BURST_H
+#define LIVE_ALLOC_BURST_H
+
+#include "base/error.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+
+struct alloc_burst;
+
+/* Returns NULL when memory is out. */
+struct alloc_burst *alloc_burst_create(void);
+/* Ends a burst, and waits until it has ended. */
+void alloc_burst_free(struct alloc_burst *b);
+
+/* Whether the next burst is due, and the last one is over. */
+bool alloc_burst_is_due(struct alloc_burst *b);
+
+typedef VEC(int) fd_vec;
+/* A burst has begun: close these descriptors, of probes that exist, in a ms. `fds` is empty
+ * afterwards. */
+int alloc_burst_begin(struct alloc_burst *b, fd_vec *fds, struct error *err);
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which functions of a process allocate memory. See alloc_functions.h. */
+#include "live/alloc_functions.h"
+
+#include "base/process_maps.h"
+#include "dso/elf_symbol.h"
+#include "live/lua_scan.h"
+#include "perfdata/alloc.h"
+#include "unwind/insn_x86_64.h"
+#include "unwind/luajit/layout.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- by name ------------------------------------------------------------------------------- */
+
+/* The numbers of arguments; 0: none. */
+struct shape {
+    unsigned size, times, old, out;
+};
+
+static const struct {
+    const char *name;
+    struct shape shape;
+} family[] = {
+    {"malloc", {.size = 1}},
+    {"calloc", {.size = 1, .times = 2}},
+    {"realloc", {.old = 1, .size = 2}},
+    {"reallocarray", {.old = 1, .size = 2, .times = 3}},
+    {"aligned_alloc", {.size = 2}},
+    {"memalign", {.size = 2}},
+    {"posix_memalign", {.out = 1, .size = 3}},
+    {"valloc", {.size = 1}},
+    {"pvalloc", {.size = 1}},
+    {"mallocx", {.size = 1}},
+    {"rallocx", {.old = 1, .size = 2}},
+    {"free", {.old = 1}},
+    {"free_sized", {.old = 1}},
+    {"free_aligned_sized", {.old = 1}},
+    {"dallocx", {.old = 1}},
+    {"sdallocx", {.old = 1}},
+};
+
+/* Allocators whose functions have such a prefix have them for programs that call them so. */
+static const char *const prefixes[] = {"je_", "mi_", "tc_"};
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool family_shape(const char *name, struct shape *ret)
+{
+    for (size_t i = 0; i < sizeof(family) / sizeof(*family); i++) {
+        *ret = family[i].shape;
+        if (strcmp(family[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Operators new and delete of C++, as the Itanium C++ ABI mangles them: size_t is `m`. All forms
+ * have the size, or the block, first. */
+static bool operator_shape(const char *name, struct shape *ret)
+{
+    *ret = (struct shape){.size = 1};
+    if (begins(name, "_Znwm") || begins(name, "_Znam"))
+        return true;
+    *ret = (struct shape){.old = 1};
+    return begins(name, "_ZdlPv") || begins(name, "_ZdaPv");
+}
+
+/* V8's functions: member functions, so `this` is argument 1. New objects are put side by side into
+ * an area without a call, until it is full. The object for which there is no room is, in the long
+ * run, each one in proportion to its size. */
+static const struct {
+    const char *mangled; /* its beginning */
+    enum alloc_kind kind;
+    uint64_t how; /* ALLOC_... */
+    unsigned size, origin;
+} v8_functions[] = {
+    {"_ZN2v88internal19SpaceWithLinearArea12ComputeLimitE", ALLOC_JS, ALLOC_AREA, 0, 0},
+    {"_ZNK2v88internal19SpaceWithLinearArea12ComputeLimitE", ALLOC_JS, ALLOC_AREA, 0, 0},
+    {"_ZNK2v88internal13MainAllocator12ComputeLimitE", ALLOC_JS, ALLOC_AREA, 0, 0},
+    {"_ZN2v88internal17SemiSpaceNewSpace8AllocateE", ALLOC_JS, ALLOC_RETURNS_AREA, 0, 0},
+    {"_ZN2v88internal8NewSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
+    {"_ZN2v88internal10PagedSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
+    {"_ZN2v88internal14PagedSpaceBase16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
+    {"_ZN2v88internal17SemiSpaceNewSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
+    {"_ZN2v88internal32SemiSpaceNewSpaceAllocatorPolicy16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES,
+     0, 4},
+    {"_ZN2v88internal25PagedSpaceAllocatorPolicy16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
+    {"_ZN2v88internal13HeapAllocator24AllocateRawLargeInternalE", ALLOC_JS, 0, 2, 4},
+    {"_ZN2v88internal12BackingStore8AllocateE", ALLOC_JS_EXTERNAL, 0, 3, 0},
+};
+
+static uint64_t word_of(const struct shape *s, enum alloc_kind kind)
+{
+    return (uint64_t)s->size << ALLOC_SIZE | (uint64_t)s->times << ALLOC_TIMES |
+           (uint64_t)s->old << ALLOC_OLD | (uint64_t)s->out << ALLOC_OUT |
+           (uint64_t)kind << ALLOC_KIND;
+}
+
+static bool v8_shape(const char *name, uint64_t *ret)
+{
+    for (size_t i = 0; i < sizeof(v8_functions) / sizeof(*v8_functions); i++) {
+        if (!begins(name, v8_functions[i].mangled))
+            continue;
+        const struct shape shape = {.size = v8_functions[i].size};
+        *ret = word_of(&shape, v8_functions[i].kind) | v8_functions[i].how |
+               (uint64_t)v8_functions[i].origin << ALLOC_ORIGIN;
+        return true;
+    }
+    return false;
+}
+
+/* What a name says of a function. Returns 0 if it does not allocate. */
+enum { IS_MALLOC = 1, IS_OF_FAMILY = 2, IS_OTHER = 4 };
+static unsigned shape_of(const char *name, uint64_t *ret)
+{
+    struct shape shape;
+    unsigned is = 0;
+    if (begins(name, "_ZN2v88internal") || begins(name, "_ZNK2v88internal"))
+        return v8_shape(name, ret) ? IS_OTHER : 0;
+    if (family_shape(name, &shape) || operator_shape(name, &shape))
+        is = IS_OF_FAMILY | (strcmp(name, "malloc") == 0 ? IS_MALLOC : 0);
+    for (size_t i = 0; !is && i < sizeof(prefixes) / sizeof(*prefixes); i++)
+        if (begins(name, prefixes[i]) && family_shape(name + strlen(prefixes[i]), &shape))
+            is = IS_OTHER;
+    *ret = word_of(&shape, ALLOC_MALLOC) | (shape.size ? ALLOC_RETURNS : 0);
+    return is;
+}
+
+/* ---- of a file ----------------------------------------------------------------------------- */
+
+struct search {
+    struct alloc_functions *all;
+    const struct process_map *map;
+    uint64_t vaddr; /* of the mapping's beginning */
+    const struct elf_image *image;
+    bool wants_family; /* no file before has defined malloc */
+    bool has_malloc;
+    uint32_t first;  /* of this file */
+    uint64_t family; /* bits of functions, by their index: those of malloc's own names */
+};
+
+/* Registers that hold arguments, and the stack pointer, by their numbers in instructions: rdi, rsi,
+ * rdx, rcx, r8, r9. */
+static const uint32_t KEPT = 1 << 7 | 1 << 6 | 1 << 2 | 1 << 1 | 1 << 8 | 1 << 9 | 1 << INSN_RSP;
+
+/* Returns the offset in a function of the first instruction that the kernel need not step through:
+ * it emulates pushes and branches, at a quarter of the cost (uprobes.c of arch/x86). All calls must
+ * reach it with their arguments. 0 if there is none. */
+static uint64_t cheap_offset(const uint8_t *code, size_t size)
+{
+    enum { INSTRUCTIONS = 8, PUSH = 0x50, PUSH_LAST = 0x57, NOP = 0x90 };
+    size_t at = 0;
+    for (int i = 0; i < INSTRUCTIONS; i++) {
+        struct insn_parts is;
+        if (at >= size || !insn_parts(code + at, size - at, &is))
+            return 0;
+        bool pushes = !is.map && is.opcode >= PUSH && is.opcode <= PUSH_LAST;
+        bool branches = insn_way(&is) == WAY_BRANCH || insn_way(&is) == WAY_JUMP ||
+                        (insn_way(&is) == WAY_CALL && !is.has_modrm);
+        if (pushes || branches || (!is.map && is.opcode == NOP && is.size == 1))
+            return at;
+        if (insn_way(&is) != WAY_NEXT || insn_written(&is) & KEPT)
+            return 0;
+        at += is.size;
+    }
+    return 0;
+}
+
+static uint64_t probed_offset(const struct search *s, uint64_t offset)
+{
+    enum { CODE = 64 }; /* bytes that are looked at */
+    if (s->image->machine != EM_X86_64 || offset >= s->image->size)
+        return offset;
+    size_t left = s->image->size - offset;
+    return offset + cheap_offset(s->image->bytes + offset, left < CODE ? left : CODE);
+}
+
+static bool is_known(const struct search *s, uint64_t start)
+{
+    for (uint32_t i = s->first; i < s->all->nr; i++)
+        if (s->all->at[i].start == start)
+            return true;
+    return false;
+}
+
+static bool take(void *context, const struct elf_function *f)
+{
+    struct search *s = context;
+    const struct process_map *m = s->map;
+    enum { SIZE = 64 }; /* of a function whose size is not known */
+    uint64_t shape, at = f->address - s->vaddr;
+    unsigned is = shape_of(f->name, &shape);
+    if (!is || f->address < s->vaddr || at >= m->end - m->start ||
+        (is & IS_OF_FAMILY && !s->wants_family))
+        return true;
+    s->has_malloc |= is & IS_MALLOC;
+    if (is_known(s, m->start + at))
+        return true;
+    if (s->all->nr == ALLOC_FUNCTIONS)
+        return false;
+    s->all->at[s->all->nr] =
+        (struct alloc_function){.start = m->start + at,
+                                .end = m->start + at + (f->size ? f->size : SIZE),
+                                .map = m->start,
+                                .map_end = m->end,
+                                .offset = probed_offset(s, m->pgoff + at),
+                                .shape = shape | s->all->nr,
+                                .inode = m->inode,
+                                .major = m->major,
+                                .minor = m->minor};
+    s->family |= (uint64_t)(is & IS_OF_FAMILY ? 1 : 0) << s->all->nr;
+    s->all->nr++;
+    return true;
+}
+
+_Static_assert(ALLOC_FUNCTIONS <= 64, "a bit for each function");
+
+/* A file that defines parts of the family without malloc only passes calls on: libstdc++ does. */
+static void drop_family(struct search *s)
+{
+    uint32_t kept = s->first;
+    for (uint32_t i = s->first; i < s->all->nr; i++)
+        if (!(s->family >> i & 1))
+            s->all->at[kept++] = s->all->at[i];
+    s->all->nr = kept;
+}
+
+/* Where V8 tells a new area in both ways, those that are returned are all of the new space. */
+static void drop_areas(struct search *s)
+{
+    uint32_t kept = s->first;
+    bool returned = false;
+    for (uint32_t i = s->first; i < s->all->nr; i++)
+        returned |= (s->all->at[i].shape & ALLOC_RETURNS_AREA) != 0;
+    for (uint32_t i = s->first; i < s->all->nr; i++)
+        if (!returned || !(s->all->at[i].shape & ALLOC_AREA))
+            s->all->at[kept++] = s->all->at[i];
+    s->all->nr = kept;
+}
+
+/* Open the file of a mapping; NULL: there is none. */
+static struct dso *dso_of(struct dsos *dsos, pid_t pid, const struct process_map *m)
+{
+    char buffer[64];
+    struct dso *dso = dsos_get(dsos, DSO_FILE, m->path, NULL, (uint32_t)pid);
+    const char *live = process_map_live_path(pid, m, buffer, sizeof(buffer));
+    if (dso && live)
+        dso_add_path(dso, live);
+    if (dso)
+        dso_expect_inode(dso, m->inode);
+    return dso;
+}
+
+/* Returns whether the file of a mapping defines malloc. */
+static bool look_at(struct alloc_functions *all, struct dsos *dsos, const struct process_map *m,
+                    bool wants_family)
+{
+    struct dso *dso = dso_of(dsos, (pid_t)all->pid, m);
+    if (!dso)
+        return false;
+    struct search s = {.all = all,
+                       .map = m,
+                       .image = dso_image(dso),
+                       .wants_family = wants_family,
+                       .first = all->nr};
+    if (!s.image || !dso_offset_to_vaddr(dso, m->pgoff, &s.vaddr))
+        return false;
+    elf_functions(s.image, take, &s);
+    if (wants_family && !s.has_malloc)
+        drop_family(&s);
+    drop_areas(&s);
+    return s.has_malloc;
+}
+
+/* ---- of a process -------------------------------------------------------------------------- */
+
+static bool is_c_library(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    name = name ? name + 1 : path;
+    return begins(name, "libc.so") || begins(name, "libc-") || begins(name, "ld-musl");
+}
+
+int alloc_functions_find(pid_t pid, struct dsos *dsos, struct alloc_functions *ret,
+                         struct error *err)
+{
+    struct process_maps maps;
+    struct error why = {0};
+    bool found = false;
+    *ret = (struct alloc_functions){.pid = (uint32_t)pid};
+    if (process_maps_read(pid, &maps, &why) < 0)
+        return why.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
+    for (int library = 0; library < 2; library++) {
+        vec_foreach (m, &maps.maps) {
+            if (m->prot & PROT_EXEC && m->path[0] == '/' && m->inode &&
+                is_c_library(m->path) == (library == 1))
+                found |= look_at(ret, dsos, m, !found);
+        }
+    }
+    process_maps_free(&maps);
+    return 0;
+}
+
+/* ---- LuaJIT -------------------------------------------------------------------------------- */
+
+/* Add a lua_Alloc, void *(void *ud, void *ptr, size_t osize, size_t nsize), which any program may
+ * give its VMs. */
+static void add_lua_alloc(struct alloc_functions *all, struct dsos *dsos,
+                          const struct process_map *m, uint64_t at)
+{
+    const struct shape shape = {.size = 4};
+    struct dso *dso = dso_of(dsos, (pid_t)all->pid, m);
+    struct search s = {.all = all, .map = m, .image = dso ? dso_image(dso) : NULL};
+    if (!s.image || is_known(&s, at) || all->nr == ALLOC_FUNCTIONS)
+        return;
+    all->at[all->nr] =
+        (struct alloc_function){.start = at,
+                                .end = at,
+                                .map = m->start,
+                                .map_end = m->end,
+                                .offset = probed_offset(&s, at - m->start + m->pgoff),
+                                .shape = word_of(&shape, ALLOC_LUA) | all->nr,
+                                .inode = m->inode,
+                                .major = m->major,
+                                .minor = m->minor};
+    all->nr++;
+}
+
+int alloc_functions_of_luajit(pid_t pid, const struct lua_scan_vm *vms, size_t nr,
+                              struct dsos *dsos, struct alloc_functions *ret, struct error *err)
+{
+    enum { BEFORE_TOTAL = 16 }; /* allocf and allocd stand before gc.total (lj_obj.h) */
+    struct process_maps maps;
+    struct process_memory *memory;
+    struct error why = {0};
+    *ret = (struct alloc_functions){.pid = (uint32_t)pid};
+    if (process_memory_open(pid, &memory, &why) < 0)
+        return why.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
+    if (process_maps_read(pid, &maps, &why) < 0) {
+        process_memory_close(memory);
+        return why.kind == ERROR_NO_MEMORY ? error_no_memory(err) : 0;
+    }
+    for (size_t i = 0; i < nr; i++) {
+        const struct luajit_vm *vm = &vms[i].vm;
+        uint64_t at = 0;
+        if (vm->layout->gc_total < BEFORE_TOTAL ||
+            !process_memory_read(memory, vm->g + (uint64_t)vm->layout->gc_total - BEFORE_TOTAL, &at,
+                                 sizeof(at)))
+            continue;
+        vec_foreach (m, &maps.maps)
+            if (m->prot & PROT_EXEC && m->path[0] == '/' && m->inode && at >= m->start &&
+                at < m->end)
+                add_lua_alloc(ret, dsos, m, at);
+    }
+    process_maps_free(&maps);
+    process_memory_close(memory);
+    return 0;
+}

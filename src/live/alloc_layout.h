@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the eBPF programs for allocations (alloc.bpf.h) and the recorder share. Structures and
+ * constants only. */
+#ifndef LIVE_ALLOC_LAYOUT_H
+#define LIVE_ALLOC_LAYOUT_H
+
+#include <stdint.h>
+
+/* How a function allocates, in one word, the probe's cookie: numbers of arguments, from 1; 0: none.
+ * Its low byte tells functions of one process apart. */
+enum {
+    ALLOC_ARGUMENT_MASK = 7,
+    ALLOC_SIZE = 8,    /* place of: the argument that is the size, in bytes; none: it only frees */
+    ALLOC_TIMES = 11,  /* another one by which the size is multiplied */
+    ALLOC_OLD = 14,    /* the block that is freed */
+    ALLOC_OUT = 17,    /* where the block's address is stored, else it is returned */
+    ALLOC_ORIGIN = 20, /* which of V8's arguments says for whom it allocates */
+    ALLOC_KIND = 24,   /* enum alloc_kind */
+    ALLOC_KIND_MASK = 7,
+    ALLOC_RETURNS = 1 << 28, /* blocks of this function are freed by functions that are probed */
+    ALLOC_NOTES = 1 << 29,   /* it allocates by functions that are probed: note for whom */
+    /* It is called with a further area of a heap (argument 1), from argument 2 to argument 3, for
+     * whom was noted. What was allocated is what the heap's last area had up to then. */
+    ALLOC_AREA = 1 << 30,
+};
+/* The same: it returns the area, in memory: the two addresses, then whether there is one. */
+#define ALLOC_RETURNS_AREA (UINT64_C(1) << 31)
+/* The probe exists for a moment only. */
+#define ALLOC_BURST (UINT64_C(1) << 32)
+
+enum {
+    ALLOC_FUNCTIONS = 64,      /* of one process that are probed */
+    ALLOC_PROCESSES = 1024,    /* that are recorded at once */
+    ALLOC_PENDINGS = 4096,     /* sampled calls at once */
+    ALLOC_BLOCKS = 1 << 17,    /* sampled blocks that are not freed */
+    ALLOC_AREAS = 4096,        /* heaps whose areas are known */
+    ALLOC_UNWRITTEN = 1 << 14, /* frees for which the ring had no room */
+    ALLOC_SERIAL_CPU = 44,     /* a serial number has the cpu from this bit on */
+};
+/* Bytes of one block at most. */
+#define ALLOC_SIZE_MAX (UINT64_C(1) << 46)
+
+/* Of V8: more bytes than one area has (it lies in a page of 256 KiB), and the origin of what its
+ * collector allocates (AllocationOrigin::kGC of src/common/globals.h). */
+enum { ALLOC_AREA_MAX = 1 << 20, ALLOC_BY_GC = 2 };
+
+struct alloc_settings {
+    uint64_t mean;  /* bytes, on average, between two samples */
+    uint64_t burst; /* the same of functions with ALLOC_BURST */
+    uint64_t round; /* changes with these */
+    uint64_t on;
+};
+
+/* The code of a process's functions that are probed. */
+struct alloc_code {
+    uint64_t low, high; /* of all of them */
+    uint64_t nr;
+    struct {
+        uint64_t start, end;
+    } functions[ALLOC_FUNCTIONS];
+};
+
+struct alloc_pending {
+    uint64_t serial, sp, out; /* out: address of the block's address; 0: it is returned */
+};
+
+struct alloc_block {
+    uint64_t pid, address;
+};
+
+/* The area of a heap in which new objects are put side by side; its key is a struct alloc_block. */
+struct alloc_area {
+    uint64_t start, end;
+};
+
+/* The payload of a sample in the ring. */
+struct alloc_sample {
+    uint64_t serial, size, function;
+    uint64_t mean; /* that was in force */
+};
+
+#endif
