@@ -77,7 +77,7 @@ const struct option_set annotate_command_line = {
 static int run_function(struct common *common, const struct annotate_options *o, struct replay *r,
                         struct error *err)
 {
-    struct profile *p = common_profile(common, r, err);
+    struct profile *p = common_profile(common, r, false, err);
     int failed = p ? annotate_print(o, p, r, stdout, err) : -1;
     profile_free(p);
     return failed ? -1 : 0;

@@ -51,7 +51,7 @@ static int browsing_profile(struct browsing *b, struct error *err)
     struct replay *r;
     if (replay_create(&quiet.replay, &r, err) < 0)
         return -1;
-    b->profile = common_profile(&quiet, r, err);
+    b->profile = common_profile(&quiet, r, false, err);
     if (!b->profile) {
         replay_free(r);
         return -1;

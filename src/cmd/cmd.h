@@ -29,6 +29,7 @@ int cmd_html(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_annotate(int argc, char **argv);
 int cmd_traces(int argc, char **argv);
+int cmd_leaks(int argc, char **argv);
 int cmd_inject(int argc, char **argv);
 int cmd_archive(int argc, char **argv);
 int cmd_report(int argc, char **argv);

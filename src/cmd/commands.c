@@ -28,6 +28,8 @@ const struct command commands[] = {
      "Print a function's source or machine code with the share of each line"},
     {"traces", cmd_traces, &traces_command_line,
      "Tell what LuaJIT and V8 compiled, and why not the rest; what V8 deoptimized"},
+    {"leaks", cmd_leaks, &leaks_command_line,
+     "Tell which code allocates memory that stays (record --alloc)"},
     {"inject", cmd_inject, &inject_command_line,
      "Write a recording for perf: mixed stacks as callchains"},
     {"archive", cmd_archive, &archive_command_line,

@@ -222,7 +222,8 @@ static int take_times(void *target, const struct option_value *v, struct error *
 static enum weight_unit usual_unit(const char *name)
 {
     static const char *const ns[] = {"runtime", "delay", "duration"};
-    static const char *const bytes[] = {"bytes_alloc", "bytes_req", "bytes", "nr_bytes", "len"};
+    static const char *const bytes[] = {"alloc_space", "inuse_space", "bytes_alloc", "bytes_req",
+                                        "bytes",       "nr_bytes",    "len"};
     for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++)
         if (strcmp(name, ns[i]) == 0)
             return UNIT_NS;
@@ -774,9 +775,10 @@ void common_say_first_event(const struct common *c, const struct replay *r, cons
         common_say_one_event(name, other_samples(s, event));
 }
 
-struct profile *common_profile(const struct common *c, struct replay *r, struct error *err)
+struct profile *common_profile(const struct common *c, struct replay *r, bool blocks,
+                               struct error *err)
 {
-    struct profile *p = profile_create();
+    struct profile *p = profile_create(blocks);
     if (!p) {
         error_no_memory(err);
         return NULL;

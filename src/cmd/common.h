@@ -120,8 +120,10 @@ void common_say_one_event(const char *name, uint64_t others);
 /* Like common_say_one_event(), for output of the first event's stacks. Says nothing when quiet, or
  * when there is only one event. */
 void common_say_first_event(const struct common *c, const struct replay *r, const struct stacks *s);
-/* Run the whole recording into a profile and print the summary. NULL on failure. */
-struct profile *common_profile(const struct common *c, struct replay *r, struct error *err);
+/* Run the whole recording into a profile and print the summary. `blocks`: as profile_create(). NULL
+ * on failure. */
+struct profile *common_profile(const struct common *c, struct replay *r, bool blocks,
+                               struct error *err);
 /* Finish the output to `out`, which is closed unless it is standard output. `path`: the output's
  * name for errors; NULL: standard output. Returns -1 when not all output could be written. A pipe
  * whose reader has gone is no error. */

@@ -263,7 +263,7 @@ static int write_profile(struct profile *p, const struct export_command *c, stru
 static int collect_profile(struct common *common, const struct export_command *c, struct replay *r,
                            FILE *out, struct error *err)
 {
-    struct profile *p = common_profile(common, r, err);
+    struct profile *p = common_profile(common, r, c->format->write == export_pprof, err);
     int failed = p ? write_profile(p, c, r, out, err) : -1;
     profile_free(p);
     return failed ? -1 : 0;

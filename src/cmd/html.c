@@ -77,7 +77,7 @@ static void shown_free(struct shown *s)
 /* Read the samples in one run for both, the profile and the traces. */
 static int run_both(struct shown *s, const struct traces_options *options, struct error *err)
 {
-    s->profile = profile_create();
+    s->profile = profile_create(false);
     if (!s->profile)
         return error_no_memory(err);
     if (traces_create(s->replay, options, &s->traces, err) < 0)
@@ -103,7 +103,7 @@ static int collect(const struct common *c, const char *path, const struct traces
         return -1;
     if (traces)
         return run_both(ret, traces, err);
-    ret->profile = common_profile(&ret->own, ret->replay, err);
+    ret->profile = common_profile(&ret->own, ret->replay, false, err);
     return ret->profile ? 0 : -1;
 }
 

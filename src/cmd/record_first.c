@@ -23,10 +23,19 @@ static int take_off_cpu(void *target, const struct option_value *v, struct error
     return 0;
 }
 
+static int take_alloc(void *target, const struct option_value *v, struct error *err)
+{
+    (void)err;
+    ((struct record_first *)target)->alloc = v->text ? v->text : "";
+    return 0;
+}
+
 #define COMMON_ROWS                                                                           \
     {ROW_FLAG('a', "all-cpus", struct record_first, all_cpus, "Record everything first.")},   \
         {ROW_STRING('e', NULL, "LIST", struct record_first, events, "Record these events.")}, \
         {ROW_CALL(0, "off-cpu", "US", take_off_cpu, "Also record what threads wait for."),    \
+         .place = VALUE_ATTACHED},                                                            \
+        {ROW_CALL(0, "alloc", "BYTES", take_alloc, "Also record what allocates memory."),     \
          .place = VALUE_ATTACHED},                                                            \
     {                                                                                         \
         ROW_STRING(0, "save", "FILE", struct record_first, save,                              \
@@ -56,14 +65,25 @@ const struct option_row record_first_report_rows[] = {
 bool record_first_is_wanted(const struct record_first *f)
 {
     return f->pids || f->events || f->duration || f->frequency || f->save || f->off_cpu ||
-           f->all_cpus || f->command;
+           f->alloc || f->all_cpus || f->command;
 }
 
 /* ---- the recorder -------------------------------------------------------------------------- */
 
-/* The command line of the recorder. `text` keeps words that are made here. */
+/* Words that are made here. */
+struct made_words {
+    char off_cpu[32], alloc[32];
+};
+
+/* Make "--NAME" or "--NAME=VALUE". */
+static void option_word(char to[32], const char *name, const char *value)
+{
+    snprintf(to, 32, "--%s%s%.16s", name, value && *value ? "=" : "", value ? value : "");
+}
+
+/* The command line of the recorder. `made` must live as long as it. */
 static void make_words(const struct record_first *f, bool wall, const char *output,
-                       struct words *ret, char text[32])
+                       struct words *ret, struct made_words *made)
 {
     words_add(ret, "record");
     words_option(ret, "-o", output);
@@ -72,9 +92,10 @@ static void make_words(const struct record_first *f, bool wall, const char *outp
     words_option(ret, "-d", f->duration);
     words_option(ret, "-F", f->frequency);
     words_flag(ret, "-a", f->all_cpus);
-    snprintf(text, 32, "--%s%s%.16s", wall ? "wall" : "off-cpu",
-             f->off_cpu && *f->off_cpu ? "=" : "", f->off_cpu ? f->off_cpu : "");
-    words_flag(ret, text, wall || f->off_cpu);
+    option_word(made->off_cpu, wall ? "wall" : "off-cpu", f->off_cpu);
+    words_flag(ret, made->off_cpu, wall || f->off_cpu);
+    option_word(made->alloc, "alloc", f->alloc);
+    words_flag(ret, made->alloc, f->alloc != NULL);
     words_flag(ret, "--", f->command);
     words_list(ret, f->command);
     words_add(ret, NULL);
@@ -165,11 +186,11 @@ static bool is_other_file(const struct file_identity *a, const struct file_ident
 int record_first(struct record_first *f, bool wall, bool quiet, bool apart, const char **input)
 {
     struct words words = {0};
-    char text[32];
+    struct made_words made;
     if (choose_path(f) < 0)
         return fail("a temporary recording cannot be made (TMPDIR may name another place)");
     const struct file_identity before = identity_of(f->path);
-    make_words(f, wall, f->path, &words, text);
+    make_words(f, wall, f->path, &words, &made);
     int failed = words.failed || run_recorder(f, &words, quiet, apart, &f->status) < 0;
     words_free(&words);
     if (failed)

@@ -15,7 +15,7 @@
 /* What the command line says of it. The strings are record's values; they are checked there. */
 struct record_first {
     const char *pids, *events, *duration, *frequency, *save; /* NULL: not given */
-    const char *off_cpu;                                     /* "": without a value */
+    const char *off_cpu, *alloc;                             /* "": without a value */
     bool all_cpus;
     char **command; /* in argv; NULL: none */
     /* Afterwards. */

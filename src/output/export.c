@@ -37,7 +37,8 @@ static const char *usual_type(const struct export *e, unsigned event)
     } usual[] = {{"cpu-clock", "cpu"},
                  {"task-clock", "cpu"},
                  {"offcpu-time", "off_cpu"},
-                 {"wall-clock", "wall"}};
+                 {"wall-clock", "wall"},
+                 {"malloc", "alloc_space"}};
     const char *name = replay_weight_name(e->replay, event);
     for (size_t i = 0; name && i < sizeof(usual) / sizeof(*usual); i++)
         if (is_event(name, usual[i].event))

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/hash_table.h"
+#include "perfdata/alloc.h"
 #include "pprof.pb-c.h"
 
 #include <stdlib.h>
@@ -35,7 +36,11 @@ struct writer {
     struct export_files files;
     size_t first_file;    /* the one that is written first */
     VEC(unsigned) events; /* events that were sampled, ascending */
-    size_t nr_types;      /* sample types: a count and a period for each event */
+    /* Sample types: a count and a period for each event; of allocations whose frees are seen, two
+     * more, of what is in use. */
+    size_t nr_types;
+    bool has_blocks;    /* there are such allocations, */
+    unsigned blocks_of; /* and this is their event */
     VEC(uint8_t) packed;
     bool failed;
 };
@@ -96,6 +101,24 @@ static size_t event_place(const struct writer *w, unsigned event)
     return i;
 }
 
+/* Find the event of allocations whose frees are seen. Where another weight was asked for, that is
+ * what the periods are. */
+static void find_allocations(struct writer *w)
+{
+    const struct replay *r = w->e->replay;
+    enum alloc_kind kind;
+    if (!w->e->profile->wants_blocks || replay_options(r)->weight)
+        return;
+    vec_foreach (event, &w->events) {
+        if (*event >= perfdata_nr_events(replay_perfdata(r)) ||
+            !perfdata_alloc_kind(perfdata_event(replay_perfdata(r), *event), &kind) ||
+            kind != ALLOC_MALLOC)
+            continue;
+        w->has_blocks = true;
+        w->blocks_of = *event;
+    }
+}
+
 static bool find_events(struct writer *w)
 {
     vec_foreach (s, &w->e->profile->samples) {
@@ -108,8 +131,27 @@ static bool find_events(struct writer *w)
                 (w->events.nr - 1 - at) * sizeof(*w->events.at));
         w->events.at[at] = s->event;
     }
-    w->nr_types = 2 * w->events.nr;
+    find_allocations(w);
+    w->nr_types = 2 * w->events.nr + (w->has_blocks ? 2 : 0);
     return true;
+}
+
+static void add(int64_t *value, uint64_t more)
+{
+    *value = (int64_t)((uint64_t)*value + more);
+}
+
+/* Add a sample of an allocation: `count` stands before its event's weights. */
+static void add_block(const struct writer *w, int64_t *values, int64_t *count,
+                      const struct profile_sample *s, const struct profile_block *block)
+{
+    int64_t *in_use = values + w->nr_types - 2;
+    add(count, block->objects);
+    add(count + 1, s->period);
+    if (block->freed)
+        return;
+    add(in_use, block->objects);
+    add(in_use + 1, s->period);
 }
 
 static bool gather_rows(struct writer *w)
@@ -119,9 +161,14 @@ static bool gather_rows(struct writer *w)
         if (s->node && !values)
             return false;
         size_t at = 2 * event_place(w, s->event);
-        if (values) {
+        if (!values)
+            continue;
+        if (w->has_blocks && s->event == w->blocks_of) {
+            add_block(w, values, values + at, s,
+                      &w->e->profile->blocks.at[s - w->e->profile->samples.at]);
+        } else {
             values[at]++;
-            values[at + 1] = (int64_t)((uint64_t)values[at + 1] + (s->period ? s->period : 1));
+            add(&values[at + 1], s->period ? s->period : 1);
         }
     }
     return true;
@@ -326,13 +373,20 @@ static int64_t number_of_type(struct writer *w, unsigned event, bool samples)
     return number;
 }
 
-/* Write two types for each event: its samples and its weights. */
+/* Write two types for each event: its samples and its weights. Of allocations, pprof's usual ones.
+ */
 static void put_types(struct writer *w)
 {
     vec_foreach (event, &w->events) {
-        put_type(w, number_of_type(w, *event, true), "count");
+        const bool blocks = w->has_blocks && *event == w->blocks_of;
+        put_type(w, blocks ? number_of(w, "alloc_objects") : number_of_type(w, *event, true),
+                 "count");
         put_type(w, number_of_type(w, *event, false), export_unit(w->e, *event));
     }
+    if (!w->has_blocks)
+        return;
+    put_type(w, number_of(w, "inuse_objects"), "count");
+    put_type(w, number_of(w, "inuse_space"), "bytes");
 }
 
 /* The period of the event's first sample; 0: it has no sample. */

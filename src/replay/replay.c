@@ -2,6 +2,7 @@
 /* The run: threads and batches. See replay.h for how they fit together. */
 #include "replay/replay_internal.h"
 #include "base/threads.h"
+#include "perfdata/alloc.h"
 #include "perfdata/offcpu.h"
 #include "session/lists.h"
 #include "unwind/luajit/names.h"
@@ -402,7 +403,47 @@ enum weight_unit replay_unit(const struct replay *r, unsigned event)
     const struct perfdata_event *e = perfdata_event(r->pd, event);
     bool clock = e->attr.type == PERF_TYPE_SOFTWARE && (e->attr.config == PERF_COUNT_SW_CPU_CLOCK ||
                                                         e->attr.config == PERF_COUNT_SW_TASK_CLOCK);
+    enum alloc_kind kind;
+    if (perfdata_alloc_kind(e, &kind))
+        return UNIT_BYTES;
     return clock || perfdata_is_offcpu(e) ? UNIT_NS : UNIT_COUNT;
+}
+
+enum alloc_weight alloc_weight_named(const char *name)
+{
+    static const char *const names[] = {[ALLOC_WEIGHT_SPACE] = "alloc_space",
+                                        [ALLOC_WEIGHT_OBJECTS] = "alloc_objects",
+                                        [ALLOC_WEIGHT_INUSE_SPACE] = "inuse_space",
+                                        [ALLOC_WEIGHT_INUSE_OBJECTS] = "inuse_objects"};
+    for (int i = ALLOC_WEIGHT_SPACE; name && i <= ALLOC_WEIGHT_INUSE_OBJECTS; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum alloc_weight)i;
+    return ALLOC_WEIGHT_NONE;
+}
+
+bool replay_freed(const struct replay *r, const struct sample *s, uint64_t *ret)
+{
+    return r->log && memory_log_freed(r->log, s->addr, ret);
+}
+
+bool replay_allocations_end(const struct replay *r, uint64_t *ret)
+{
+    return r->log && memory_log_freed(r->log, ALLOC_SERIAL_END, ret);
+}
+
+bool replay_alloc_weight(const struct replay *r, const struct sample *s, enum alloc_weight which,
+                         uint64_t *ret)
+{
+    enum alloc_kind kind;
+    uint64_t when;
+    bool in_use = which == ALLOC_WEIGHT_INUSE_SPACE || which == ALLOC_WEIGHT_INUSE_OBJECTS;
+    bool objects = which == ALLOC_WEIGHT_OBJECTS || which == ALLOC_WEIGHT_INUSE_OBJECTS;
+    if (which == ALLOC_WEIGHT_NONE || !s->event || !perfdata_alloc_kind(s->event, &kind))
+        return false;
+    *ret = objects ? alloc_objects(s) : s->period;
+    if (in_use && (kind != ALLOC_MALLOC || replay_freed(r, s, &when)))
+        *ret = 0; /* (frees of other kinds are not seen) */
+    return true;
 }
 
 unsigned replay_event(const struct replay *r, const struct sample *s)

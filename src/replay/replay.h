@@ -56,8 +56,9 @@ struct replay_options {
     number_list cpus;
     VEC(struct time_range) times;
     VEC(struct share_range) shares; /* of time; the recording must say when it begins and ends */
-    /* The number of a tracepoint's payload that takes the place of the period; NULL: none does. A
-     * sample without it, or with one below 1, is left out. */
+    /* What takes the place of the period: a number of a tracepoint's payload, or of an allocation
+     * one of the names of enum alloc_weight; NULL: nothing does. A sample without it, or with one
+     * below 1, is left out. */
     const char *weight;
     enum weight_unit weight_unit;
     /* Time on the cpu and off it is one weight, under one event: the first that counts ns. Samples
@@ -75,6 +76,17 @@ struct replay_options {
     void (*progress)(void *context, uint64_t done, uint64_t total);
     void *progress_context;
 };
+
+/* What a sample of an allocation may weigh, by the names that profile stores have. */
+enum alloc_weight {
+    ALLOC_WEIGHT_NONE,
+    ALLOC_WEIGHT_SPACE,         /* "alloc_space": bytes; the period */
+    ALLOC_WEIGHT_OBJECTS,       /* "alloc_objects": calls */
+    ALLOC_WEIGHT_INUSE_SPACE,   /* "inuse_space": the same of blocks that were not freed while */
+    ALLOC_WEIGHT_INUSE_OBJECTS, /* "inuse_objects": ... the recording ran */
+};
+/* Returns which of them has this name; ALLOC_WEIGHT_NONE: none has. */
+enum alloc_weight alloc_weight_named(const char *name);
 
 /* Returns whether a sample passes the filters of the options. `comm`: its thread's command. */
 bool replay_passes(const struct replay_options *o, const struct sample *head, const char *comm);
@@ -210,6 +222,16 @@ const struct replay_options *replay_options(const struct replay *r);
 /* Returns what periods of an event count: options.weight_unit if there is a weight; ns for clocks
  * and waits. */
 enum weight_unit replay_unit(const struct replay *r, unsigned event);
+/* Get what a sample of an allocation weighs: 0 if it does not count. Returns false if it is no such
+ * sample. */
+bool replay_alloc_weight(const struct replay *r, const struct sample *s, enum alloc_weight which,
+                         uint64_t *ret);
+/* Get when the block of a sampled allocation was freed, ns. Returns false if it was not, as far as
+ * the recording tells. */
+bool replay_freed(const struct replay *r, const struct sample *s, uint64_t *ret);
+/* Get the time from which on no allocations were recorded, ns. Returns false if they were up to the
+ * end. */
+bool replay_allocations_end(const struct replay *r, uint64_t *ret);
 /* Returns the index of the event that a sample counts for: with options.wall one for all. */
 unsigned replay_event(const struct replay *r, const struct sample *s);
 /* Returns the name of what periods of an event count: the weight's, else the event's. */

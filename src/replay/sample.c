@@ -292,10 +292,16 @@ size_t sample_frames_same(const struct job *job, const struct job_sample *s)
 static void weigh(const struct replay *r, struct job_sample *s)
 {
     int64_t weight;
+    uint64_t of_allocation;
     if (r->options.wall)
         s->weightless = !s->sample.event || replay_unit(r, s->sample.event->index) != UNIT_NS;
     if (!r->options.weight)
         return;
+    if (replay_alloc_weight(r, &s->sample, alloc_weight_named(r->options.weight), &of_allocation)) {
+        s->weightless = !of_allocation;
+        s->sample.period = of_allocation;
+        return;
+    }
     s->weightless =
         !perfdata_sample_number(r->pd, &s->sample, r->options.weight, &weight) || weight < 1;
     if (!s->weightless)

@@ -82,6 +82,7 @@ struct memory_log {
     size_t compilers_size; /* bytes */
     struct code_files files;
     struct renewals renewals;
+    struct table freed; /* number of a sampled allocation + 1 -> time + 1, in the pointer's bits */
     enum memory_log_order order;
     struct table processes;   /* pid -> struct lives */
     struct hash_table newest; /* the newest version of each range */
@@ -149,6 +150,7 @@ void memory_log_free(struct memory_log *log)
         free((void *)(uintptr_t)c->bytes);
     vec_free(&log->compilers);
     renewals_free(&log->renewals);
+    table_free(&log->freed);
     hash_table_free(&log->newest);
     free(log->ends);
     free(log->neighbours);
@@ -1564,7 +1566,18 @@ static int take_sample(struct memory_log *log, const struct perfdata *pd, const 
         return 0;
     if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmevent_of_sample(&s, &e))
         return 0;
+    if (e.head.kind == VMEVENT_FREED)
+        return table_put(&log->freed, e.head.sequence + 1, (void *)(uintptr_t)(rec->time + 1))
+                   ? 0
+                   : error_no_memory(err);
     return memory_log_add(log, &e, err);
+}
+
+bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *ret)
+{
+    uintptr_t time = (uintptr_t)table_get(&log->freed, serial + 1);
+    *ret = time - 1;
+    return time != 0;
 }
 
 static int take_mapping(struct memory_log *log, const struct perfdata *pd, const struct record *rec,

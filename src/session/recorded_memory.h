@@ -115,6 +115,10 @@ int memory_log_read(const struct perfdata *pd, struct memory_log **ret, struct e
 
 struct memory_log_stats memory_log_stats(const struct memory_log *log);
 
+/* Get when the block of a sampled allocation was freed (perfdata/alloc.h), ns. Returns false if it
+ * was not. */
+bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *ret);
+
 /* Get what else was noted about a process, once the log is sealed: global_States of its Lua VMs;
  * and for V8, the functions that a BytecodeArray may belong to (both addresses tagged). Returns how
  * many there are; writes at most `max` of them. */

@@ -51,6 +51,7 @@ struct profile_worker {
     VEC(struct profile_thread) threads;
     uint32_t recent[RECENT_THREADS];    /* indexes in `threads`, by a hash */
     VEC(struct profile_sample) samples; /* of the batch at hand */
+    VEC(struct profile_block) blocks;   /* of these, if they are wanted */
     uint32_t *nodes;                    /* the profile's nodes for those of `tree`; 0: not yet */
 };
 
@@ -140,6 +141,15 @@ static uint32_t thread_of(struct profile_worker *w, const struct replay_sample *
     return vec_push(&w->threads, t) ? *recent : UINT32_MAX;
 }
 
+static struct profile_block block_of(const struct replay *r, const struct sample *s)
+{
+    struct profile_block b = {.objects = 1};
+    if (!replay_alloc_weight(r, s, ALLOC_WEIGHT_OBJECTS, &b.objects) ||
+        !replay_freed(r, s, &b.freed))
+        b.freed = 0;
+    return b;
+}
+
 static int profile_take(void *worker, const struct replay_sample *s, struct error *err)
 {
     struct profile_worker *w = worker;
@@ -163,15 +173,19 @@ static int profile_take(void *worker, const struct replay_sample *s, struct erro
         .unwound = s->unwound,
         .worker = (uint16_t)w->index,
     };
+    if (w->profile->wants_blocks &&
+        !vec_push(&w->blocks, block_of(replay_of(w->worker), s->sample)))
+        return error_no_memory(err);
     return sample.thread == UINT32_MAX || !vec_push(&w->samples, sample) ? error_no_memory(err) : 0;
 }
 
-/* Take the batch's samples as bytes, which wait for their turn. */
+/* Take the batch's samples, then their blocks, as bytes, which wait for their turn. */
 static int profile_flush(void *worker, struct text *text, struct error *err)
 {
     struct profile_worker *w = worker;
     text_bytes(text, (const char *)w->samples.at, w->samples.nr * sizeof(*w->samples.at));
-    w->samples.nr = 0;
+    text_bytes(text, (const char *)w->blocks.at, w->blocks.nr * sizeof(*w->blocks.at));
+    w->samples.nr = w->blocks.nr = 0;
     return text->failed ? error_no_memory(err) : 0;
 }
 
@@ -179,12 +193,17 @@ static int profile_flush(void *worker, struct text *text, struct error *err)
 static int profile_write(void *context, struct text *text, struct error *err)
 {
     struct profile *p = context;
-    size_t nr = text->size / sizeof(*p->samples.at);
-    if (!vec_reserve(&p->samples, p->samples.nr + nr))
+    size_t block = p->wants_blocks ? sizeof(*p->blocks.at) : 0;
+    size_t nr = text->size / (sizeof(*p->samples.at) + block);
+    if (!vec_reserve(&p->samples, p->samples.nr + nr) ||
+        (block && !vec_reserve(&p->blocks, p->blocks.nr + nr)))
         return error_no_memory(err);
     if (nr)
-        memcpy(p->samples.at + p->samples.nr, text->at, text->size);
+        memcpy(p->samples.at + p->samples.nr, text->at, nr * sizeof(*p->samples.at));
+    if (nr && block)
+        memcpy(p->blocks.at + p->blocks.nr, text->at + nr * sizeof(*p->samples.at), nr * block);
     p->samples.nr += nr;
+    p->blocks.nr += block ? nr : 0;
     return 0;
 }
 
@@ -213,6 +232,7 @@ static void worker_free(struct profile_worker *w)
     vec_free(&w->lines);
     vec_free(&w->threads);
     vec_free(&w->samples);
+    vec_free(&w->blocks);
     hash_table_free(&w->table);
     free(w->nodes);
     free(w);
@@ -479,13 +499,15 @@ int profile_finish(struct profile *p, struct error *err)
 
 /* ---- creating ------------------------------------------------------------------------------ */
 
-struct profile *profile_create(void)
+struct profile *profile_create(bool blocks)
 {
     struct profile *p = calloc(1, sizeof(*p));
     if (p && !(p->strings = intern_create())) {
         free(p);
-        p = NULL;
+        return NULL;
     }
+    if (p)
+        p->wants_blocks = blocks;
     return p;
 }
 
@@ -502,6 +524,7 @@ void profile_free(struct profile *p)
     vec_free(&p->nodes);
     vec_free(&p->threads);
     vec_free(&p->samples);
+    vec_free(&p->blocks);
     intern_free(p->strings);
     free(p);
 }

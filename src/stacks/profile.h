@@ -65,6 +65,12 @@ struct profile_sample {
     bool unwound;
 };
 
+/* What else a sample of an allocation says (perfdata/alloc.h). */
+struct profile_block {
+    uint64_t objects; /* that it stands for */
+    uint64_t freed;   /* ns of the recording's clock; 0: the block was not freed */
+};
+
 struct profile_worker;
 
 /* To be read after profile_finish(). It is the same for any number of threads. */
@@ -75,13 +81,15 @@ struct profile {
     VEC(struct profile_node) nodes;
     VEC(struct profile_thread) threads;
     VEC(struct profile_sample) samples; /* in order of time */
+    VEC(struct profile_block) blocks;   /* of each sample, if they were asked for */
     struct intern *strings;
     VEC(struct profile_worker *) workers; /* private, until it is finished */
     const struct managed_names *managed;
+    bool wants_blocks;
 };
 
-/* Returns NULL when out of memory. */
-struct profile *profile_create(void);
+/* `blocks`: what samples of allocations say is kept, too. Returns NULL when out of memory. */
+struct profile *profile_create(bool blocks);
 void profile_free(struct profile *p);
 /* Returns the sink that collects into `p`; run it with replay_run(). */
 struct replay_sink profile_sink(struct profile *p);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* ljperf leaks: which code allocates memory that stays. */
+#include "cmd/common.h"
+#include "output/leaks.h"
+#include "output/output.h"
+#include "perfdata/alloc.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct leaks_command {
+    struct leaks_options options;
+    bool json;
+};
+
+static int take_limit(void *target, const struct option_value *v, struct error *err)
+{
+    return common_take_percent(&((struct leaks_command *)target)->options.least, v, err);
+}
+
+static const struct option_row rows[] = {
+    {ROW_CALL(0, "percent-limit", "PERCENT", take_limit,
+              "Leave out sites with less of the memory in use. Default: 0.5.")},
+    {ROW_NUMBER(0, "top", "N", struct leaks_command, options.top, 0, UINT32_MAX,
+                "Print N sites at most; 0: all (20).")},
+    {ROW_NUMBER(0, "callers", "N", struct leaks_command, options.depth, 0, 127,
+                "Print N callers of each site, and tell sites apart by them (5).")},
+    {ROW_FLAG(0, "json", struct leaks_command, json, "Print one JSON document.")},
+    {0},
+};
+
+const struct option_set leaks_command_line = {
+    .name = "ljperf leaks",
+    .usage = "[options] [FILE]\n"
+             "-p PID [-d SECONDS] [options]\n"
+             "[options] -- COMMAND [arguments]",
+    .about =
+        "Prints which code allocated the memory that was not freed while the recording ran "
+        "(ljperf\n"
+        "record --alloc). What was allocated at a steady rate and stays comes first: that is a "
+        "leak,\n"
+        "or a cache without a limit.\n",
+    .sections = {{.rows = rows}, RECORD_FIRST_SECTION(record_first_rows), COMMON_SECTION},
+    .command_follows = true,
+    COMMON_ARGUMENT,
+};
+
+static int print(const struct leaks *l, const struct leaks_command *lc, struct error *err)
+{
+    bool closed = false;
+    if (!lc->json) {
+        struct text out = {0};
+        leaks_put_text(l, &out);
+        int failed = text_write(&out, STDOUT_FILENO, &closed, err);
+        text_free(&out);
+        return failed;
+    }
+    struct json *j = json_create(stdout);
+    if (!j)
+        return error_no_memory(err);
+    leaks_put_json(l, j);
+    if (!json_finish(j))
+        return error_no_memory(err);
+    putchar('\n');
+    return common_end_output(stdout, NULL, err);
+}
+
+/* Get the event of allocations whose frees are seen. */
+static int find_event(const struct replay *r, unsigned *ret, struct error *err)
+{
+    const struct perfdata *pd = replay_perfdata(r);
+    enum alloc_kind kind;
+    for (*ret = 0; *ret < perfdata_nr_events(pd); ++*ret)
+        if (perfdata_alloc_kind(perfdata_event(pd, *ret), &kind) && kind == ALLOC_MALLOC)
+            return 0;
+    return error_set(err, ERROR_NOT_FOUND,
+                     "the recording has no allocations; ljperf record --alloc records them");
+}
+
+static int sum_up(struct common *c, struct replay *r, const struct leaks_command *lc,
+                  unsigned event, struct error *err)
+{
+    uint64_t from, until;
+    struct profile *p = common_profile(c, r, true, err);
+    if (!p)
+        return -1;
+    if (!perfdata_sample_times(replay_perfdata(r), &from, &until)) {
+        from = replay_stats(r)->first;
+        until = replay_stats(r)->last;
+    }
+    uint64_t end;
+    if (replay_allocations_end(r, &end)) {
+        fputs(
+            "ljperf: allocations were not recorded up to the end (record --alloc --force); this is "
+            "what was in use until then\n",
+            stderr);
+        until = end < until ? end : until;
+    }
+    struct leaks *l = leaks_create(p, event, from, until, &lc->options);
+    int failed = l ? print(l, lc, err) : error_no_memory(err);
+    leaks_free(l);
+    profile_free(p);
+    return failed;
+}
+
+static int run(struct common *c, const struct leaks_command *lc, struct error *err)
+{
+    struct replay *r;
+    unsigned event;
+    if (!c->replay.events.nr && !vec_push(&c->replay.events, alloc_event_name(ALLOC_MALLOC)))
+        return error_no_memory(err);
+    if (replay_create(&c->replay, &r, err) < 0)
+        return -1;
+    int failed = find_event(r, &event, err) < 0 || sum_up(c, r, lc, event, err) < 0;
+    replay_free(r);
+    return failed ? -1 : 0;
+}
+
+int cmd_leaks(int argc, char **argv)
+{
+    struct common c;
+    struct leaks_command lc = {.options = {.least = 0.5, .top = 20, .depth = 5}};
+    struct error err = {0};
+    common_init(&c);
+    int status = common_parse(&c, &leaks_command_line, &lc, argc, argv);
+    if (status < 0 && record_first_is_wanted(&c.first) && !c.first.alloc)
+        c.first.alloc = "";
+    if (status < 0)
+        status = common_record_first(&c, &leaks_command_line, NULL);
+    if (status < 0) {
+        common_page(&c);
+        status = run(&c, &lc, &err) < 0 ? command_error("leaks", &err, EXIT_BAD_INPUT) : 0;
+    }
+    return common_end(&c, status);
+}

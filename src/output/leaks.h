@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which code allocates memory that is not freed. See docs/man/ljperf-leaks.1. */
+#ifndef OUTPUT_LEAKS_H
+#define OUTPUT_LEAKS_H
+
+#include "base/error.h"
+#include "base/text.h"
+#include "output/json.h"
+#include "stacks/profile.h"
+
+#include <stdint.h>
+
+struct leaks_options {
+    double least;   /* leave out sites with less of the memory in use, percent */
+    unsigned top;   /* sites that are told; 0: all */
+    unsigned depth; /* callers of a site that are told */
+};
+
+struct leaks;
+
+/* Sum up a finished profile that has blocks; `event`: index of the event of allocations. Both must
+ * outlive the result. `from`, `until`: the time of the recording, ns. NULL: memory is out. */
+struct leaks *leaks_create(const struct profile *p, unsigned event, uint64_t from, uint64_t until,
+                           const struct leaks_options *options);
+void leaks_free(struct leaks *l);
+
+void leaks_put_text(const struct leaks *l, struct text *out);
+void leaks_put_json(const struct leaks *l, struct json *j);
+
+#endif
