@@ -65,7 +65,7 @@ objs      = $(patsubst %.c,$(B)/%.o,$(1))
 
 # One static library a room, in link order: users first.
 ROOMS         := src jitdump unwind perfdata base
-SRCS_src      := $(filter-out src/cmd/main.c %.bpf.c,$(call lib_srcs,src/cmd src/live src/record src/output src/census src/replay src/stacks src/session src/symbols src/dso))
+SRCS_src      := $(filter-out src/cmd/main.c %.bpf.c,$(call lib_srcs,src/cmd src/live src/record src/output src/census src/alloc src/replay src/stacks src/session src/symbols src/dso))
 SRCS_jitdump  := $(call lib_srcs,jitdump)
 SRCS_unwind   := $(call lib_srcs,unwind unwind/native unwind/lua unwind/luajit unwind/v8 unwind/runtimes)
 SRCS_perfdata := $(call lib_srcs,perfdata)
@@ -84,7 +84,14 @@ endif
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/bench_*.c))
 
-all: $(B)/ljperf
+# What alloc-trace loads into a program, and the program that alloc-replay runs. Both are below another allocator, so they are
+# no part of ljperf, and have no sanitizers: a compiler that knows malloc would change or remove its calls.
+ALONE        := $(B)/ljperf-alloc.so $(B)/ljperf-replay
+NO_BUILTIN   := $(addprefix -fno-builtin-,malloc calloc realloc free aligned_alloc posix_memalign)
+ALONE_CFLAGS  = -std=gnu11 $(WARN) $(filter-out -fsanitize% -fno-sanitize% -fprofile% -fcoverage%,$(CFLAGS)) $(NO_BUILTIN) -pthread
+ALONE_LDFLAGS = $(filter-out -fsanitize% -fprofile%,$(LDFLAGS))
+
+all: $(B)/ljperf $(ALONE)
 
 $(B)/ljperf: $(B)/src/cmd/main.o $(LIBS)
 	$(CC) $(LDFLAGS) -o $@ $< $(LIBS) $(LDLIBS)
@@ -95,6 +102,15 @@ $(B)/lib$(1).a: $(call objs,$(SRCS_$(1))) $(OBJS_$(1))
 	$(AR) rcs $$@ $$^
 endef
 $(foreach r,$(ROOMS),$(eval $(call room,$(r))))
+
+PRELOAD_SRCS := $(call lib_srcs,src/alloc/preload)
+$(B)/ljperf-alloc.so: $(PRELOAD_SRCS) $(wildcard src/alloc/preload/*.h) src/alloc/trace_format.h
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -Isrc $(ALONE_CFLAGS) -fPIC -fvisibility=hidden $(ALONE_LDFLAGS) -shared -Wl,-z,now -o $@ $(PRELOAD_SRCS) -ldl
+
+$(B)/ljperf-replay: src/alloc/replayer/replayer.c src/alloc/replay_format.h
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -Isrc $(ALONE_CFLAGS) $(ALONE_LDFLAGS) -o $@ $< -ldl
 
 $(B)/%.o: %.c | $(LIBPERF)/.built
 	@mkdir -p $(@D)
@@ -279,12 +295,14 @@ $(B)/completions/%: $(B)/ljperf
 
 # perf finds perf-lj as `perf lj`, and perf-lj.1 as its manual.
 PAGES   := $(wildcard docs/man/*.1)
-FOLDERS := bin $(addprefix share/,man/man1 $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) ljperf/lua/jit)
+FOLDERS := bin lib/ljperf $(addprefix share/,man/man1 $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) ljperf/lua/jit)
 install: PLACE = $(DESTDIR)$(PREFIX)
 install: all $(addprefix $(B)/completions/,bash zsh fish)
 	install -d $(addprefix $(PLACE)/,$(FOLDERS))
 	install -m 755 $(B)/ljperf $(PLACE)/bin/ljperf
 	ln -sf ljperf $(PLACE)/bin/perf-lj
+	install -m 644 $(B)/ljperf-alloc.so $(PLACE)/lib/ljperf
+	install -m 755 $(B)/ljperf-replay $(PLACE)/lib/ljperf
 	install -m 644 $(PAGES) $(PLACE)/share/man/man1
 	ln -sf ljperf.1 $(PLACE)/share/man/man1/perf-lj.1
 	install -m 644 $(B)/completions/bash $(PLACE)/share/$(BASH_COMPLETIONS)/ljperf
@@ -295,11 +313,12 @@ install: all $(addprefix $(B)/completions/,bash zsh fish)
 
 # What `install` made (tests/truth/test_packages). Folders go if they are empty: below DESTDIR all of them, in a running
 # system only ours, because bin/ and man1/ are the system's.
-INSTALLED := bin/ljperf bin/perf-lj $(patsubst docs/man/%,share/man/man1/%,$(PAGES)) share/man/man1/perf-lj.1 \
+INSTALLED := bin/ljperf bin/perf-lj $(addprefix lib/,ljperf/ljperf-alloc.so ljperf/ljperf-replay) $(patsubst docs/man/%,share/man/man1/%,$(PAGES)) share/man/man1/perf-lj.1 \
     $(addprefix share/,$(addprefix $(BASH_COMPLETIONS)/,ljperf perf-lj) $(ZSH_COMPLETIONS)/_ljperf \
     $(FISH_COMPLETIONS)/ljperf.fish ljperf/lua/jit/ljdump.lua)
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
+	@[ ! -d $(DESTDIR)$(PREFIX)/lib/ljperf ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/ljperf
 	@cd $(DESTDIR)$(if $(DESTDIR),/,$(PREFIX)/share) && rmdir -p --ignore-fail-on-non-empty \
 	    $(if $(DESTDIR),$(addprefix $(PREFIX:/%=%)/,$(FOLDERS)),ljperf/lua/jit) 2>/dev/null || true
 
