@@ -318,7 +318,7 @@ INSTALLED := bin/ljperf bin/perf-lj $(addprefix lib/,ljperf/ljperf-alloc.so ljpe
     $(FISH_COMPLETIONS)/ljperf.fish ljperf/lua/jit/ljdump.lua)
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
-	@[ ! -d $(DESTDIR)$(PREFIX)/lib/ljperf ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/ljperf
+	$(if $(DESTDIR),,@rmdir --ignore-fail-on-non-empty $(PREFIX)/lib/ljperf 2>/dev/null || true)
 	@cd $(DESTDIR)$(if $(DESTDIR),/,$(PREFIX)/share) && rmdir -p --ignore-fail-on-non-empty \
 	    $(if $(DESTDIR),$(addprefix $(PREFIX:/%=%)/,$(FOLDERS)),ljperf/lua/jit) 2>/dev/null || true
 

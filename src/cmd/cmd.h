@@ -40,6 +40,8 @@ int cmd_top(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_bt(int argc, char **argv);
 int cmd_heap(int argc, char **argv);
+int cmd_alloc_trace(int argc, char **argv);
+int cmd_alloc_replay(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 

@@ -16,7 +16,7 @@ static int print_help(FILE *to)
     options_put_help(&main_command_line, &out);
     text_string(&out, "\nCommands:\n");
     for (const struct command *c = commands; c->name; c++)
-        text_printf(&out, "  %-10s %s\n", c->name, c->summary);
+        text_printf(&out, "  %-12s %s\n", c->name, c->summary);
     text_string(&out, "\n"
                       "Record with: ljperf record COMMAND\n"
                       "         or: perf record --call-graph=dwarf,65528 -k mono COMMAND\n"
