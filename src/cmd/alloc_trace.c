@@ -48,7 +48,7 @@ const struct option_set alloc_trace_command_line = {
     .about =
         "Runs a command, and records each of its calls of malloc, calloc, realloc, free and\n"
         "their like, for ljperf alloc-replay. A call takes some 20 ns more (with several\n"
-        "threads some 35), and 5 to 8 bytes of the file. Programs that are linked statically,\n"
+        "threads some 40), and 5 to 8 bytes of the file. Programs that are linked statically,\n"
         "or have an allocator of their own, cannot be traced: ljperf says so.\n",
     .sections = {{.rows = rows}},
     .arguments = ARGUMENTS_COMMAND,
@@ -162,97 +162,142 @@ static int wait_for(pid_t pid, const sigset_t *signals)
 
 /* ---- afterwards ---------------------------------------------------------------------------- */
 
-struct report {
-    const struct trace_command *t;
-    unsigned traces, more;
-    bool has_main, is_bad;
+/* The trace of one process, counted. */
+struct process {
+    char *path;
+    struct alloc_trace_info info;
+    struct alloc_counts counts;
+    struct error bad; /* it is malformed */
 };
+typedef VEC(struct process) process_vec;
 
-static void put_trace(struct report *r, const char *path, struct alloc_trace *trace,
-                      struct text *out)
+static void put_process(const struct process *p, struct text *out)
 {
-    const struct alloc_trace_info *i = alloc_trace_info(trace);
-    const struct alloc_counts *c = alloc_trace_counts(trace);
-    struct error err = {0};
-    if (alloc_trace_count(trace, &err)) {
-        text_printf(out, "ljperf alloc-trace: %s\n", err.text);
-        r->is_bad = true;
+    const struct alloc_trace_info *i = &p->info;
+    if (p->bad.kind) {
+        text_printf(out, "ljperf alloc-trace: %s\n", p->bad.text);
         return;
     }
     text_string(out, "[ ljperf alloc-trace: wrote ");
     text_amount(out, i->size, UNIT_BYTES);
     text_char(out, ' ');
-    text_escaped_bytes(out, path, strlen(path));
+    text_escaped_bytes(out, p->path, strlen(p->path));
     text_string(out, ": ");
     text_escaped_bytes(out, i->program, strlen(i->program));
-    text_printf(out, ", %" PRIu64 " calls of %" PRIu32 " threads, ", alloc_counts_calls(c),
+    text_printf(out, ", %" PRIu64 " calls of %" PRIu32 " threads, ", alloc_counts_calls(&p->counts),
                 i->threads);
-    text_amount(out, c->peak, UNIT_BYTES);
+    text_amount(out, p->counts.peak, UNIT_BYTES);
     text_string(out, " requested at most ]\n");
-    if (i->lost_full || i->lost_within || i->children_failed)
-        text_printf(out,
-                    "ljperf alloc-trace: LOST: %" PRIu64 " calls for want of room (%s), %" PRIu64
-                    " of signal handlers, %" PRIu32 " forked processes\n",
-                    i->lost_full, strerror((int)i->full_errno), i->lost_within, i->children_failed);
     if (i->flags & TRACE_OWN_NEW)
         text_string(out, "ljperf alloc-trace: operator new is the allocator's own, and its blocks "
                          "are missing: run the command with glibc's malloc\n");
-    if (!alloc_counts_calls(c))
+    if (!alloc_counts_calls(&p->counts))
         text_string(out, "ljperf alloc-trace: no call was seen: it makes none, or has an allocator "
                          "of its own\n");
 }
 
-static void take_file(struct report *r, const char *path, struct text *out)
+/* What was lost is said of each process, also of those that are not shown. */
+static void put_losses(const struct process *p, struct text *out)
 {
-    struct alloc_trace *trace = NULL;
-    if (alloc_trace_open(path, &trace, NULL))
-        return; /* another file with such a name */
-    if (alloc_trace_info(trace)->run == r->t->run) {
-        if (r->traces++ < PROCESSES_SHOWN)
-            put_trace(r, path, trace, out);
-        else
-            r->more++;
-    }
-    alloc_trace_close(trace);
+    const struct alloc_trace_info *i = &p->info;
+    if (!i->lost_full && !i->lost_within && !i->children_failed)
+        return;
+    text_string(out, "ljperf alloc-trace: ");
+    text_escaped_bytes(out, p->path, strlen(p->path));
+    text_printf(out,
+                ": LOST: %" PRIu64 " calls for want of room (%s), %" PRIu64
+                " of signal handlers, %" PRIu32 " forked processes\n",
+                i->lost_full, strerror((int)i->full_errno), i->lost_within, i->children_failed);
 }
 
-/* Tell the traces of this run. Returns -1 if there is none. */
-static int report(const struct trace_command *t, struct text *out)
+/* Read a file, if it is a trace of this run. */
+static int add_file(const struct trace_command *t, const char *path, process_vec *ret,
+                    struct error *err)
 {
-    struct report r = {.t = t};
+    struct alloc_trace *trace = NULL;
+    struct process p = {0};
+    int failed = 0;
+    if (alloc_trace_open(path, &trace, NULL))
+        return 0; /* another file with such a name */
+    if (alloc_trace_info(trace)->run == t->run) {
+        (void)alloc_trace_count(trace, &p.bad);
+        p.info = *alloc_trace_info(trace);
+        p.counts = *alloc_trace_counts(trace);
+        p.path = strdup(path);
+        if (!p.path || !vec_push(ret, p)) {
+            free(p.path);
+            failed = error_no_memory(err);
+        }
+    }
+    alloc_trace_close(trace);
+    return failed;
+}
+
+static int add_files(const struct trace_command *t, process_vec *ret, struct error *err)
+{
     struct text pattern = {0};
     glob_t others = {0};
-    take_file(&r, t->path, out);
+    int failed = add_file(t, t->path, ret, err);
     for (const char *c = t->path; *c; c++) {
         if (strchr("*?[\\", *c))
             text_char(&pattern, '\\');
         text_char(&pattern, *c);
     }
     text_bytes(&pattern, ".*", sizeof(".*"));
-    if (!pattern.failed && glob(pattern.at, 0, NULL, &others) == 0) {
-        for (size_t i = 0; i < others.gl_pathc; i++)
-            take_file(&r, others.gl_pathv[i], out);
+    if (!failed && !pattern.failed && glob(pattern.at, 0, NULL, &others) == 0) {
+        for (size_t i = 0; i < others.gl_pathc && !failed; i++)
+            failed = add_file(t, others.gl_pathv[i], ret, err);
     }
     globfree(&others);
     text_free(&pattern);
-    if (r.more)
-        text_printf(out, "[ ljperf alloc-trace: and %u traces more ]\n", r.more);
-    return r.traces && !r.is_bad ? 0 : -1;
+    return failed;
+}
+
+/* The most calls first. */
+static int compare_processes(const void *a, const void *b)
+{
+    const uint64_t x = alloc_counts_calls(&((const struct process *)a)->counts);
+    const uint64_t y = alloc_counts_calls(&((const struct process *)b)->counts);
+    return (x < y) - (x > y);
+}
+
+/* Tell the traces of this run. Returns -1 if there is none, or one is malformed. */
+static int report(const struct trace_command *t, struct text *out, struct error *err)
+{
+    process_vec all = {0};
+    int failed = add_files(t, &all, err);
+    if (!failed && !all.nr)
+        failed = error_set(err, ERROR_NOT_FOUND,
+                           "%.80s has written no trace: it is linked statically, runs with another "
+                           "user's rights, or could not write there",
+                           t->argv[0]);
+    if (all.nr)
+        qsort(all.at, all.nr, sizeof(*all.at), compare_processes);
+    for (size_t i = 0; i < all.nr; i++) {
+        if (i < PROCESSES_SHOWN)
+            put_process(&all.at[i], out);
+        put_losses(&all.at[i], out);
+        if (all.at[i].bad.kind && !failed)
+            failed = error_set(err, ERROR_FORMAT, "not all traces can be read");
+        free(all.at[i].path);
+    }
+    if (all.nr > PROCESSES_SHOWN)
+        text_printf(out, "[ ljperf alloc-trace: and %zu traces with fewer calls ]\n",
+                    all.nr - PROCESSES_SHOWN);
+    vec_free(&all);
+    return failed;
 }
 
 static int end(const struct trace_command *t, int status)
 {
     struct text out = {0};
-    const int failed = report(t, &out);
-    if (!out.size && failed)
-        text_printf(
-            &out,
-            "ljperf alloc-trace: %s has written no trace: it is linked statically, runs with "
-            "another user's rights, or could not write there\n",
-            t->argv[0]);
+    struct error err = {0};
+    const int failed = report(t, &out, &err);
     if (out.size && (!t->quiet || failed))
         fwrite(out.at, 1, out.size, stderr);
     text_free(&out);
+    if (failed)
+        fprintf(stderr, "ljperf alloc-trace: %s\n", err.text);
     const int as_command = end_like(status, 0);
     return as_command ? as_command : failed ? EXIT_BAD_INPUT : 0;
 }

@@ -124,6 +124,29 @@ static void run_threads(size_t n)
     put_number("peak", peak);
 }
 
+/* ---- threads that free each other's blocks at once ------------------------------------------ */
+
+enum { SLOTS = 16, RACERS = 4 };
+static void *slots[SLOTS];
+
+/* Addresses go from thread to thread as fast as they can, without a lock of ours. */
+static void *race(void *context)
+{
+    const size_t n = *(size_t *)context;
+    for (size_t i = 0; i < n; i++)
+        free(__atomic_exchange_n(&slots[i % SLOTS], malloc(i % 2 ? 40 : 1500), __ATOMIC_ACQ_REL));
+    return NULL;
+}
+
+static void run_race(size_t n)
+{
+    pthread_t threads[RACERS];
+    for (int i = 0; i < RACERS; i++)
+        pthread_create(&threads[i], NULL, race, &n);
+    for (int i = 0; i < RACERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
 /* ---- processes ----------------------------------------------------------------------------- */
 
 static void allocate_some(size_t n)
@@ -182,6 +205,8 @@ int main(int argc, char **argv)
         run_counts(n);
     else if (!strcmp(mode, "threads"))
         run_threads(n);
+    else if (!strcmp(mode, "race"))
+        run_race(n);
     else if (!strcmp(mode, "fork"))
         run_fork(n);
     else if (!strcmp(mode, "some") || !strcmp(mode, "crash") || !strcmp(mode, "quick"))

@@ -75,15 +75,17 @@ static inline uint64_t ticks_now(void)
 #endif
 }
 
-/* The same behind a call: the processor must not read its counter before the call is done. */
-static inline uint64_t ticks_behind(void)
+/* The same, but not before what the thread has done so far. The processor reads its counter early
+ * while it waits for memory: behind an atomic exchange by which a thread gets another one's block,
+ * it could be read before that one has allocated the block. */
+static inline uint64_t ticks_in_order(void)
 {
 #if defined(__x86_64__)
     unsigned ignored;
     return __rdtscp(&ignored);
 #else
 #if defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory");
+    __asm__ volatile("dsb ishld\n\tisb" ::: "memory");
 #endif
     return ticks_now();
 #endif
@@ -92,7 +94,7 @@ static inline uint64_t ticks_behind(void)
 /* Before a call that has a time before and one behind. 0: the clock is not needed. */
 static inline uint64_t writer_ticks_before(void)
 {
-    return writer_page && writer_page->is_threaded ? ticks_now() : 0;
+    return writer_page && writer_page->is_threaded ? ticks_in_order() : 0;
 }
 
 /* Returns how many bytes a number takes. */
@@ -132,13 +134,13 @@ static inline uint64_t code_ticks(struct writer *w, uint64_t ticks)
 /* Code the time of a call. To read the clock takes longer than all else, and as long as there is
  * one thread the calls are in order without it: then it is read every TRACE_CLOCK_CALLS calls, and
  * counts on by one meanwhile. */
-static inline uint64_t code_now(struct writer *w, bool is_behind)
+static inline uint64_t code_now(struct writer *w)
 {
     if (!writer_page->is_threaded && ++w->calls % TRACE_CLOCK_CALLS) {
         w->last_ticks++;
         return 1;
     }
-    return code_ticks(w, is_behind ? ticks_behind() : ticks_now());
+    return code_ticks(w, ticks_in_order());
 }
 
 /* Begin a record of this thread. NULL: it is not to be written. */
@@ -181,7 +183,7 @@ static inline void writer_put(enum trace_operation operation, const void *addres
     struct writer *w = writer_begin();
     if (!w)
         return;
-    const uint64_t time = code_now(w, operation != TRACE_FREE);
+    const uint64_t time = code_now(w);
     const unsigned n_time = number_bytes(time), n_size = number_bytes(size);
     const uint64_t coded = address ? code_address(w, (uintptr_t)address) : 0;
     /* (A difference of 0 takes a byte, because none means NULL.) */
@@ -206,8 +208,8 @@ static inline void writer_put_long(const struct writer_long *r)
     struct writer *w = writer_begin();
     if (!w)
         return;
-    const uint64_t time = r->before ? code_ticks(w, r->before) : code_now(w, true);
-    const uint64_t duration = r->before ? code_ticks(w, ticks_behind()) : 0;
+    const uint64_t time = r->before ? code_ticks(w, r->before) : code_now(w);
+    const uint64_t duration = r->before ? code_ticks(w, ticks_in_order()) : 0;
     const uint64_t address = r->address ? code_address(w, (uintptr_t)r->address) : 0;
     const uint64_t old = r->old ? code_address(w, (uintptr_t)r->old) : 0;
     const unsigned n_time = number_bytes(time), n_size = number_bytes(r->size);
