@@ -93,7 +93,7 @@ ALONE_LDFLAGS = $(filter-out -fsanitize% -fprofile%,$(LDFLAGS))
 
 all: $(B)/ljperf $(ALONE)
 
-$(B)/ljperf: $(B)/src/cmd/main.o $(LIBS)
+$(B)/ljperf: $(B)/src/cmd/main.o $(LIBS) | $(ALONE)
 	$(CC) $(LDFLAGS) -o $@ $< $(LIBS) $(LDLIBS)
 
 define room

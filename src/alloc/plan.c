@@ -19,6 +19,8 @@ struct making {
     uint32_t *first;
     struct plan_call *calls;
     uint32_t *last; /* of each thread */
+    uint64_t first_ticks;
+    double ns_per_tick;
 };
 
 static uint64_t align(uint64_t v, uint64_t to)
@@ -27,13 +29,16 @@ static uint64_t align(uint64_t v, uint64_t to)
 }
 
 /* Returns how often memory is measured. The kernel takes some PAGE_NS for each page of the process;
- * all measurements of a run together take MEASURE_NS at most, if there are SAMPLES_LEAST. */
+ * all measurements of a run together take MEASURE_NS at most, if there are SAMPLES_LEAST. A short
+ * trace has fewer, or its replay would only measure. */
 static uint32_t choose_samples(uint64_t peak, uint32_t calls)
 {
-    enum { PAGE_NS = 100, SAMPLES_LEAST = 100, OWN_PAGES = 1000 };
+    enum { PAGE_NS = 100, SAMPLES_LEAST = 100, OWN_PAGES = 1000, CALLS_EACH = 16 };
     const uint64_t MEASURE_NS = 3000000000;
     uint64_t nr = MEASURE_NS / PAGE_NS / (peak / TRACE_BLOCK + OWN_PAGES);
-    nr = nr < SAMPLES_LEAST ? SAMPLES_LEAST : nr < PLAN_SAMPLES_MAX ? nr : PLAN_SAMPLES_MAX;
+    nr = nr < PLAN_SAMPLES_MAX ? nr : PLAN_SAMPLES_MAX;
+    nr = nr < calls / CALLS_EACH ? nr : calls / CALLS_EACH;
+    nr = nr > SAMPLES_LEAST ? nr : SAMPLES_LEAST;
     return nr < calls ? (uint32_t)nr : calls;
 }
 
@@ -49,6 +54,8 @@ static int measure_plan(const struct alloc_trace *t, uint64_t max_memory, struct
     if (c->changes >= PLAN_NONE)
         return error_set(err, ERROR_UNSUPPORTED, "%" PRIu64 " calls are too many for a replay",
                          c->changes);
+    h->call_bytes = sizeof(struct plan_call);
+    h->measure_bytes = sizeof(struct replay_measure);
     h->calls = (uint32_t)c->changes;
     h->blocks = (uint32_t)c->blocks;
     h->threads = alloc_trace_info(t)->writers;
@@ -94,10 +101,21 @@ static int create_file(struct making *m, struct error *err)
     return 0;
 }
 
+/* Returns when a call was, since the first one. */
+static uint64_t time_of(const struct making *m, const struct alloc_call *call)
+{
+    const double MOST = 1e18;
+    const double ns = (double)(call->ticks - m->first_ticks) * m->ns_per_tick;
+    return call->ticks < m->first_ticks ? 0 : ns < MOST ? (uint64_t)ns : (uint64_t)MOST;
+}
+
 static void add_call(struct making *m, uint32_t number, const struct alloc_call *call)
 {
+    if (!number)
+        m->first_ticks = call->ticks;
     m->calls[number] = (struct plan_call){.size = call->size,
                                           .old_size = call->old_size,
+                                          .ns = time_of(m, call),
                                           .block = call->block,
                                           .old = call->old,
                                           .next = PLAN_NONE,
@@ -146,7 +164,7 @@ static int add_calls(struct making *m, struct alloc_trace *t, struct error *err)
 int alloc_plan_create(struct alloc_trace *t, uint64_t max_memory, struct alloc_plan *ret,
                       struct error *err)
 {
-    struct making m = {.plan = ret};
+    struct making m = {.plan = ret, .ns_per_tick = alloc_trace_info(t)->ns_per_tick};
     *ret = (struct alloc_plan){.fd = -1};
     int failed = alloc_trace_count(t, err);
     if (!failed)

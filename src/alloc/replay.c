@@ -48,7 +48,9 @@ void alloc_outcome_free(struct alloc_outcome *o)
 
 /* ---- the process --------------------------------------------------------------------------- */
 
-static void run_replayer(const struct alloc_plan *p, const char *replayer, bool is_ordered,
+static const char *const paces[] = {"free", "ordered", "paced"};
+
+static void run_replayer(const struct alloc_plan *p, const char *replayer, enum alloc_pace pace,
                          const char *library, int result)
 {
     char plan[16], to[16];
@@ -61,7 +63,7 @@ static void run_replayer(const struct alloc_plan *p, const char *replayer, bool 
     if (library ? setenv("LD_PRELOAD", library, 1) : unsetenv("LD_PRELOAD"))
         _exit(EXIT_FAILURE);
     if (fcntl(p->fd, F_SETFD, 0) == 0 && fcntl(result, F_SETFD, 0) == 0)
-        execl(replayer, "ljperf-replay", plan, to, is_ordered ? "ordered" : "free", (char *)NULL);
+        execl(replayer, "ljperf-replay", plan, to, paces[pace], (char *)NULL);
     dprintf(STDERR_FILENO, "ljperf: %s: %s\n", replayer, strerror(errno));
     _exit(EXIT_FAILURE);
 }
@@ -93,7 +95,7 @@ static int end_process(pid_t pid, const char *name, bool is_whole, struct error 
     return 0;
 }
 
-static int start_process(const struct alloc_plan *p, const char *replayer, bool is_ordered,
+static int start_process(const struct alloc_plan *p, const char *replayer, enum alloc_pace pace,
                          const char *library, int *result, pid_t *ret, struct error *err)
 {
     int ends[2];
@@ -102,7 +104,7 @@ static int start_process(const struct alloc_plan *p, const char *replayer, bool 
     fflush(NULL);
     *ret = fork();
     if (*ret == 0)
-        run_replayer(p, replayer, is_ordered, library, ends[1]);
+        run_replayer(p, replayer, pace, library, ends[1]);
     const int why = errno;
     close(ends[1]);
     *result = ends[0];
@@ -133,16 +135,16 @@ static int keep_run(bool is_ordered, uint64_t requested_peak, struct replay_meas
     return kept ? 0 : error_no_memory(err);
 }
 
-int alloc_replay_run(const struct alloc_plan *p, const char *replayer, bool is_ordered,
+int alloc_replay_run(const struct alloc_plan *p, const char *replayer, enum alloc_pace pace,
                      uint64_t requested_peak, struct alloc_outcome *ret, struct error *err)
 {
     struct replay_measure m;
-    const uint32_t nr = is_ordered ? p->head.samples : 0;
+    const uint32_t nr = pace == ALLOC_FREE ? 0 : p->head.samples;
     pid_t pid = 0;
     int result = -1;
     if (!vec_reserve(&ret->memory, nr))
         return error_no_memory(err);
-    if (start_process(p, replayer, is_ordered, ret->allocator.library, &result, &pid, err))
+    if (start_process(p, replayer, pace, ret->allocator.library, &result, &pid, err))
         return -1;
     const bool is_whole = read_whole(result, &m, sizeof(m)) &&
                           read_whole(result, ret->memory.at, nr * sizeof(uint64_t));
@@ -150,7 +152,7 @@ int alloc_replay_run(const struct alloc_plan *p, const char *replayer, bool is_o
     if (end_process(pid, ret->allocator.name, is_whole, err))
         return -1;
     ret->memory.nr = nr ? nr : ret->memory.nr;
-    return keep_run(is_ordered, requested_peak, &m, ret, err);
+    return keep_run(pace != ALLOC_FREE, requested_peak, &m, ret, err);
 }
 
 /* ---- several runs -------------------------------------------------------------------------- */

@@ -28,10 +28,16 @@ struct alloc_outcome {
 };
 void alloc_outcome_free(struct alloc_outcome *o);
 
+enum alloc_pace {
+    ALLOC_FREE,    /* each thread as fast as it can */
+    ALLOC_ORDERED, /* the calls in their order */
+    ALLOC_PACED,   /* the same, and none before its time in the trace */
+};
+
 /* Replay once more: `replayer` is the path of ljperf-replay. Fails if the process did not end well,
  * if malloc was not the allocator's, or if the blocks that lived at once were not those of the
  * trace. `requested_peak`: the trace's. */
-int alloc_replay_run(const struct alloc_plan *p, const char *replayer, bool is_ordered,
+int alloc_replay_run(const struct alloc_plan *p, const char *replayer, enum alloc_pace pace,
                      uint64_t requested_peak, struct alloc_outcome *ret, struct error *err);
 
 /* What is told of several runs. */

@@ -17,6 +17,7 @@
 enum { PLAN_SAMPLES_MAX = 2000 };
 
 struct plan_head {
+    uint32_t call_bytes, measure_bytes; /* of the structs below: is it the same build? */
     uint32_t calls, blocks, threads, samples;
     uint64_t calls_at; /* bytes from the begin */
     uint64_t size;     /* of the file */
@@ -24,6 +25,7 @@ struct plan_head {
 
 struct plan_call {
     uint64_t size, old_size; /* of the new block, and of the one that is given up */
+    uint64_t ns;             /* since the first call, as it was in the trace; 0: not known */
     uint32_t block;          /* that is allocated or freed */
     uint32_t old;            /* realloc()'s; PLAN_NONE: NULL */
     uint32_t next;           /* the thread's next call; PLAN_NONE: none */

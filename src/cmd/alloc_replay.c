@@ -22,7 +22,7 @@ struct replay_command {
     unsigned repeat;
     uint64_t max_memory; /* MiB */
     const char *plot;
-    bool json;
+    bool keep_gaps, json;
 };
 
 static const struct option_row rows[] = {
@@ -33,10 +33,14 @@ static const struct option_row rows[] = {
      .words = allocator_names},
     {ROW_NUMBER(0, "repeat", "N", struct replay_command, repeat, 1, REPEAT_MAX,
                 "Replay N times with each, as fast as it goes and in order. Default: 3.")},
+    {ROW_FLAG(0, "keep-gaps", struct replay_command, keep_gaps,
+              "Where memory is measured, make no call before its time in the trace: for allocators "
+              "that give memory back after a while. Each of these runs then takes as long as the "
+              "program.")},
     {ROW_STRING(0, "plot", "FILE", struct replay_command, plot,
                 "Draw the memory of each allocator over the calls, as an SVG.")},
     {ROW_NUMBER(0, "max-memory", "MIB", struct replay_command, max_memory, 1, 1 << 24,
-                "Refuse a trace whose blocks at once, or whose calls (40 bytes each), need more. "
+                "Refuse a trace whose blocks at once, or whose calls (48 bytes each), need more. "
                 "Default: 4096.")},
     {ROW_FLAG(0, "json", struct replay_command, json, "Print one JSON document.")},
     {ROW_HELP},
@@ -76,9 +80,10 @@ struct replaying {
 static int run_allocator(struct replaying *r, struct alloc_outcome *o, struct error *err)
 {
     const uint64_t peak = alloc_trace_counts(r->trace)->peak;
+    const enum alloc_pace pace = r->command->keep_gaps ? ALLOC_PACED : ALLOC_ORDERED;
     for (unsigned i = 0; i < r->command->repeat; i++) {
-        if (alloc_replay_run(&r->plan, r->replayer, false, peak, o, err) ||
-            alloc_replay_run(&r->plan, r->replayer, true, peak, o, err))
+        if (alloc_replay_run(&r->plan, r->replayer, ALLOC_FREE, peak, o, err) ||
+            alloc_replay_run(&r->plan, r->replayer, pace, peak, o, err))
             return -1;
     }
     return 0;
@@ -150,6 +155,10 @@ static int run(const struct replay_command *command, struct error *err)
         failed = alloc_trace_open(command->path, &r.trace, err);
     if (!failed)
         failed = alloc_plan_create(r.trace, command->max_memory << 20, &r.plan, err);
+    if (!failed && command->keep_gaps && alloc_trace_info(r.trace)->ns_per_tick <= 0)
+        failed =
+            error_set(err, ERROR_UNSUPPORTED,
+                      "--keep-gaps: %.100s does not tell how fast its clock was", command->path);
     if (!failed)
         failed = run_allocators(&r, err);
     if (!failed)

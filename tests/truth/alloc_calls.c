@@ -197,6 +197,21 @@ static void run_large(size_t n)
         free(blocks[i]);
 }
 
+/* 16 MB are freed, and then little happens for two seconds. */
+static void run_gap(size_t n)
+{
+    enum { BLOCKS = 2048, SIZE = 8 << 10 };
+    static void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = malloc(SIZE);
+    for (int i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+    for (size_t i = 0; i < n; i++) {
+        usleep(2000000 / (unsigned)n);
+        free(sink = malloc(100));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 2 ? argv[1] : "";
@@ -215,6 +230,8 @@ int main(int argc, char **argv)
         allocate_some(setgid(65534) || setuid(65534) ? 0 : n);
     else if (!strcmp(mode, "closed") && argc > 3)
         run_closed(n, argv[3]);
+    else if (!strcmp(mode, "gap"))
+        run_gap(n);
     else if (!strcmp(mode, "large"))
         run_large(n);
     else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ljperf-replay PLAN RESULT free|ordered: makes the calls of a plan (replay_format.h), with the
- * allocator that the dynamic linker was told to load. PLAN and RESULT are descriptors.
+ * ljperf-replay PLAN RESULT free|ordered|paced: makes the calls of a plan (replay_format.h), with
+ * the allocator that the dynamic linker was told to load. PLAN and RESULT are descriptors.
  *
  * It is a program of its own, and allocates nothing itself before memory is measured for the first
  * time: what was freed before (qsort() would do it) would be used again by the replay, and would be
@@ -13,6 +13,9 @@
  *
  * ordered: each call waits for its turn. That tells the memory: what is allocated at once is what
  * was allocated at once in the trace.
+ *
+ * paced: the same, and no call before its time in the trace: for allocators that give memory back
+ * after a while.
  */
 #include "alloc/replay_format.h"
 
@@ -38,6 +41,7 @@ enum {
     SPINS = 4000,             /* looks for another thread's work, before sleeping */
     YIELDS = 200,
     SLEEP_NS = 50000,
+    GAP_NS = 100000, /* shorter gaps between calls are not kept */
     WINDOW_CALLS = 2048,
     HUGE_PAGE = 2 << 20,
 };
@@ -62,10 +66,11 @@ struct replayer {
     _Atomic(void *) *blocks;
     struct thread *threads;
     pthread_barrier_t barrier;
-    bool is_ordered;
+    bool is_ordered, is_paced;
     /* In order; they belong to the thread whose turn it is: */
     int plan;
-    uint32_t at; /* the call */
+    uint32_t at;                  /* the call */
+    uint64_t begin_ns, passed_ns; /* of CLOCK_MONOTONIC; since then, as was last seen */
     struct plan_call window[WINDOW_CALLS];
     uint64_t live;
     uint32_t nr_sampled;
@@ -255,6 +260,18 @@ static const struct plan_call *get_call(struct replayer *r)
     return &r->window[place];
 }
 
+/* Wait until it is time for a call. */
+static void keep_gap(struct replayer *r, const struct plan_call *c)
+{
+    if (c->ns < r->passed_ns + GAP_NS)
+        return;
+    const uint64_t at = r->begin_ns + c->ns;
+    const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+    r->passed_ns = clock_now(CLOCK_MONOTONIC) - r->begin_ns;
+}
+
 static void run_ordered(struct thread *t)
 {
     struct replayer *r = t->replayer;
@@ -266,6 +283,8 @@ static void run_ordered(struct thread *t)
             wait_for_turn(t);
             continue;
         }
+        if (r->is_paced)
+            keep_gap(r, c);
         make_call(t, c);
         r->live += c->size - c->old_size;
         if (r->live > r->measure.requested_peak)
@@ -313,6 +332,10 @@ static void open_plan(struct replayer *r, int fd)
     struct plan_head head;
     if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
         fail("the plan");
+    errno = EPROTO;
+    if (head.call_bytes != sizeof(struct plan_call) ||
+        head.measure_bytes != sizeof(struct replay_measure))
+        fail("this program and ljperf are not of one build");
     char *map = mmap(NULL, r->is_ordered ? head.calls_at : head.size, PROT_READ,
                      MAP_SHARED | MAP_POPULATE, fd, 0);
     if (map == MAP_FAILED)
@@ -345,12 +368,12 @@ static void run_all(struct replayer *r)
     touch_stack();
     pthread_barrier_wait(&r->barrier);
     r->measure.base = anonymous_memory(r);
+    r->begin_ns = clock_now(CLOCK_MONOTONIC);
     give_turn(&r->threads[0]);
-    const uint64_t begin = clock_now(CLOCK_MONOTONIC);
     pthread_barrier_wait(&r->barrier);
     run(&r->threads[0]);
     pthread_barrier_wait(&r->barrier);
-    r->measure.wall_ns = clock_now(CLOCK_MONOTONIC) - begin;
+    r->measure.wall_ns = clock_now(CLOCK_MONOTONIC) - r->begin_ns;
     const uint64_t end = anonymous_memory(r);
     r->measure.end = end > r->measure.base ? end - r->measure.base : 0;
     if (r->measure.end > r->measure.peak)
@@ -386,7 +409,8 @@ int main(int argc, char **argv)
         fail("/proc/self/smaps_rollup");
     for (size_t i = 0; i < sizeof(r.window); i += PAGE)
         window[i] = 0;
-    r.is_ordered = strcmp(argv[3], "ordered") == 0;
+    r.is_paced = strcmp(argv[3], "paced") == 0;
+    r.is_ordered = r.is_paced || strcmp(argv[3], "ordered") == 0;
     open_plan(&r, atoi(argv[1]));
     if (dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) && info.dli_fname)
         snprintf(r.measure.allocator, sizeof(r.measure.allocator), "%s", info.dli_fname);
