@@ -25,14 +25,28 @@ enum census_type {
     CENSUS_USERDATA,
     CENSUS_TRACE, /* what a JIT compiler knows of its machine code; not the machine code */
     CENSUS_CDATA, /* a value of LuaJIT's FFI */
+    /* Of V8 only: */
+    CENSUS_OBJECT,  /* a JavaScript object that is no function */
+    CENSUS_ARRAY,   /* elements and properties of objects, hash tables, lists of V8's own */
+    CENSUS_CONTEXT, /* variables that closures share */
+    CENSUS_SHAPE,   /* V8's Map: which fields objects have */
+    CENSUS_NUMBER,
+    CENSUS_OTHER,
     CENSUS_TYPES
 };
 
 struct census_object {
     uint64_t address;
-    uint64_t size; /* bytes that the VM has allocated for it, with the arrays that it owns */
-    uint8_t type;  /* enum census_type */
+    uint64_t size;    /* bytes that the VM has allocated for it, with the arrays that it owns */
+    uint8_t type;     /* enum census_type */
+    uint16_t subtype; /* the runtime's own number of the type; 0 where there are none */
 };
+
+/* Memory that objects own outside of the VM's heap. */
+struct census_outside {
+    uint64_t nr, bytes;
+};
+enum { CENSUS_BUFFERS, CENSUS_STRINGS_OUTSIDE, CENSUS_OUTSIDES };
 
 /* How an object refers to another one. */
 enum census_link {
@@ -100,18 +114,28 @@ struct census_heap {
                 runtime_vm_list *ret, struct error *err);
     /* Begin to read a VM's heap. `m` and `vm` stay valid until end(). Returns -1 if memory is out,
      * or if the heap cannot be listed (the error says why). */
-    int (*begin)(const struct memory *m, const struct runtime_vm *vm, void **ret,
+    int (*begin)(const struct runtime_memory *m, const struct runtime_vm *vm, void **ret,
                  struct error *err);
     void (*end)(void *heap);
-    /* Returns how many bytes the VM has allocated by its own count; 0: not known. */
+    /* Returns how many bytes the VM has allocated by its own count; 0: not known. Like own(), it is
+     * called after objects(). */
     uint64_t (*total)(void *heap);
-    /* Returns how many of them are the VM's own tables, as far as they are known: those of strings
-     * and of traces. */
+    /* Returns how many of them are no objects, as far as they are known: the VM's own tables, or
+     * gaps between objects. `own_name`: what they are. */
     uint64_t (*own)(void *heap);
+    const char *own_name;
+    /* Returns the name of a subtype, which lives as long as the heap. NULL: there are none. */
+    const char *(*subtype)(void *heap, unsigned subtype);
+    /* Get what the objects own outside of the heap, after objects(). NULL: it is not known. */
+    void (*outside)(void *heap, struct census_outside ret[CENSUS_OUTSIDES]);
+    /* Get a number that strings with the same text have in common, and no others. Returns false:
+     * the string is not compared. NULL: the VM has no string twice. */
+    bool (*string_identity)(void *heap, const struct census_object *o, uint64_t *ret);
     /* Tell `take` of all objects, each once. Returns -1 if `take` failed, or if the list is broken
      * (the error says where; what was told is right). */
     int (*objects)(void *heap, census_take_object *take, void *context, struct error *err);
-    /* Tell `take` of the references from which the collector begins. */
+    /* Tell `take` of the references from which the collector begins. NULL: which objects are
+     * reached is not known; references() is NULL, too. */
     void (*roots)(void *heap, census_take_reference *take, void *context);
     /* Tell `take` of the references of an object. */
     void (*references)(void *heap, const struct census_object *o, census_take_reference *take,

@@ -8,9 +8,10 @@
 
 const char *census_type_name(enum census_type type)
 {
-    static const char *const names[CENSUS_TYPES] = {"string",  "table", "function", "C function",
-                                                    "upvalue", "code",  "thread",   "userdata",
-                                                    "trace",   "cdata"};
+    static const char *const names[CENSUS_TYPES] = {
+        "string",  "table",        "function", "C function", "upvalue", "code",
+        "thread",  "userdata",     "trace",    "cdata",      "object",  "array",
+        "context", "object shape", "number",   "other"};
     return names[type];
 }
 
@@ -20,6 +21,8 @@ void census_free(struct census *c)
     vec_free(&c->groups);
     vec_free(&c->parents);
     hash_table_free(&c->by_address);
+    vec_free(&c->subtypes);
+    vec_free(&c->strings);
     text_free(&c->texts);
 }
 
@@ -29,6 +32,17 @@ uint32_t census_find(const struct census *c, uint64_t address)
 {
     return hash_table_find(&c->by_address, hash_u64(address), i,
                            c->objects.at[i].address == address);
+}
+
+static bool count_subtype(struct census *c, const struct census_object *o)
+{
+    while (c->subtypes.nr <= o->subtype) {
+        if (!vec_push(&c->subtypes, (struct census_sum){0}))
+            return false;
+    }
+    c->subtypes.at[o->subtype].nr++;
+    c->subtypes.at[o->subtype].bytes += o->size;
+    return true;
 }
 
 static int take_object(void *context, const struct census_object *o, struct error *err)
@@ -43,6 +57,8 @@ static int take_object(void *context, const struct census_object *o, struct erro
     if (!vec_push(&c->objects, *o) ||
         !hash_table_add(&c->by_address, hash_u64(o->address), c->objects.nr - 1))
         return error_no_memory(err);
+    if (c->heap->subtype && !count_subtype(c, o))
+        return error_no_memory(err);
     c->types[o->type].nr++;
     c->types[o->type].bytes += o->size;
     c->all.nr++;
@@ -56,9 +72,12 @@ int census_take(struct census *c, const struct census_heap *heap, void *of, uint
     c->most = most;
     c->heap = heap;
     c->of = of;
+    const int failed = heap->objects(of, take_object, c, err);
     c->total = heap->total(of);
     c->own = heap->own(of);
-    return heap->objects(of, take_object, c, err);
+    if (heap->outside)
+        heap->outside(of, c->outside);
+    return failed;
 }
 
 /* ---- groups -------------------------------------------------------------------------------- */
@@ -124,6 +143,61 @@ int census_group(struct census *c, struct error *err)
     return 0;
 }
 
+/* ---- strings that repeat -------------------------------------------------------------------- */
+
+/* Bytes that a single string would save. */
+static uint64_t saved(const struct census_strings *s)
+{
+    return s->bytes - s->bytes / s->nr;
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+    const struct census_strings *x = a, *y = b;
+    if (saved(x) != saved(y))
+        return saved(x) < saved(y) ? 1 : -1;
+    return x->example < y->example ? -1 : x->example > y->example;
+}
+
+static bool add_string(struct census *c, struct hash_table *known, uint32_t number)
+{
+    uint64_t identity;
+    const struct census_object *o = &c->objects.at[number];
+    if (o->type != CENSUS_STRING || !c->heap->string_identity(c->of, o, &identity))
+        return true;
+    const uint32_t s =
+        hash_table_intern(known, identity, &c->strings, i, c->strings.at[i].identity == identity,
+                          (struct census_strings){.identity = identity, .example = number});
+    if (s == HASH_TABLE_NONE)
+        return false;
+    c->strings.at[s].nr++;
+    c->strings.at[s].bytes += o->size;
+    return true;
+}
+
+static void keep_repeated(struct census *c)
+{
+    size_t nr = 0;
+    vec_foreach (s, &c->strings) {
+        if (s->nr > 1)
+            c->strings.at[nr++] = *s;
+    }
+    c->strings.nr = nr;
+    if (nr)
+        qsort(c->strings.at, nr, sizeof(*c->strings.at), compare_strings);
+}
+
+int census_compare_strings(struct census *c, struct error *err)
+{
+    struct hash_table known = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && c->heap->string_identity && i < c->objects.nr; i++)
+        ok = add_string(c, &known, (uint32_t)i);
+    hash_table_free(&known);
+    keep_repeated(c);
+    return ok ? 0 : error_no_memory(err);
+}
+
 /* ---- ways from the roots ------------------------------------------------------------------- */
 
 struct reach {
@@ -155,6 +229,8 @@ static void take_reference(void *context, const struct census_reference *r)
 int census_reach(struct census *c, struct error *err)
 {
     struct reach r = {.c = c, .from = CENSUS_NONE};
+    if (!c->heap->roots)
+        return 0;
     if (!vec_reserve(&c->parents, c->objects.nr))
         return error_no_memory(err);
     c->parents.nr = c->objects.nr;

@@ -31,20 +31,33 @@ struct census_parent {
 };
 #define CENSUS_NONE HASH_TABLE_NONE
 
+struct census_sum {
+    uint64_t nr, bytes;
+};
+
+/* Strings with the same text. */
+struct census_strings {
+    uint64_t identity, nr, bytes;
+    uint32_t example; /* number of one of them */
+};
+
 struct census {
     const struct census_heap *heap; /* the runtime's functions, and its heap */
     void *of;
     VEC(struct census_object) objects;
     struct hash_table by_address; /* number of the object at an address */
-    struct {
-        uint64_t nr, bytes;
-    } types[CENSUS_TYPES], all, reached;
+    struct census_sum types[CENSUS_TYPES], all, reached;
+    VEC(struct census_sum) subtypes; /* by the runtime's number of the type */
+    struct census_outside outside[CENSUS_OUTSIDES];
     uint64_t total; /* bytes that the VM says that it has allocated; 0: not known */
-    uint64_t own;   /* of them, the VM's own tables */
+    uint64_t own;   /* of them, what is no object */
     uint64_t most;  /* bytes that objects can have */
     /* Of all types but strings and upvalues; those with most bytes first. */
     VEC(struct census_group) groups;
     struct text texts;
+    /* Those that are there more than once, after census_compare_strings(); those first of which
+     * most bytes would be saved. */
+    VEC(struct census_strings) strings;
     VEC(struct census_parent) parents; /* one for each object, after census_reach() */
 };
 
@@ -55,7 +68,9 @@ int census_take(struct census *c, const struct census_heap *heap, void *of, uint
                 struct error *err);
 /* Sum up by description. */
 int census_group(struct census *c, struct error *err);
-/* Find the ways from the roots. */
+/* Find the strings that repeat. */
+int census_compare_strings(struct census *c, struct error *err);
+/* Find the ways from the roots. Does nothing if the runtime does not tell them. */
 int census_reach(struct census *c, struct error *err);
 void census_free(struct census *c);
 

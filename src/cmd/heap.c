@@ -41,10 +41,10 @@ const struct option_set heap_command_line = {
     .name = "ljperf heap",
     .usage = "[-p] PID [options]\n[--core] FILE [options]",
     .about =
-        "Counts the objects on the heaps of LuaJIT and Lua: bytes by type, functions by where\n"
-        "they are defined, tables by their fields, the largest objects, and how each is\n"
-        "reached. A live process is stopped while its memory is copied, and goes on while\n"
-        "the copy is counted.\n",
+        "Counts the objects on the heaps of LuaJIT, Lua and V8 (Node.js): bytes by type,\n"
+        "functions by where they are defined, tables and objects by their fields, the largest\n"
+        "objects, and of Lua how each is reached. A live process is stopped while its memory\n"
+        "is copied, and goes on while the copy is counted.\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
     .arguments = ARGUMENTS_TAKEN,
     .argument = common_take_process,
@@ -92,21 +92,37 @@ static uint64_t memory_size(const struct heap *h)
     return size;
 }
 
+/* A live process's memory is that of the copy: what was mapped meanwhile is in it. */
+static int note_copied(struct heap *h, struct error *err)
+{
+    if (!h->process.process)
+        return 0;
+    h->vms.anonymous.nr = 0;
+    vec_foreach (r, &h->copy.ranges) {
+        if (!vec_push(&h->vms.anonymous, (struct memory_range){r->start, r->start + r->size}))
+            return error_no_memory(err);
+    }
+    return 0;
+}
+
 /* The census of one VM. */
 static int count_vm(struct heap *h, const struct memory *m, const struct runtime_vm *vm,
                     struct error *err)
 {
     const struct runtime *rt = vm->instance->runtime;
+    const struct runtime_memory all = session_vms_memory(&h->vms, m);
     struct census c = {0};
     struct error broken = {0};
     void *of = NULL;
     int failed = 0;
-    const bool begun = !rt->census->begin(m, vm, &of, &broken);
+    const bool begun = !rt->census->begin(&all, vm, &of, &broken);
     const bool whole = begun && !census_take(&c, rt->census, of, memory_size(h), &broken);
     if (broken.kind == ERROR_NO_MEMORY)
         failed = error_no_memory(err);
     else if (begun)
-        failed = census_reach(&c, err) || (!h->command->options.find && census_group(&c, err));
+        failed =
+            census_reach(&c, err) || (!h->command->options.find &&
+                                      (census_group(&c, err) || census_compare_strings(&c, err)));
     const struct heap_vm out = {.runtime = rt->name,
                                 .address = vm->address,
                                 .census = &c,
@@ -131,7 +147,9 @@ static int count_all(struct heap *h, struct error *err)
 {
     const struct memory m = {.layers = h->process.layers, .nr_layers = h->process.nr_layers};
     runtime_vm_list vms = {0};
-    int failed = session_vms_census(&m, &h->vms, &vms, err);
+    int failed = note_copied(h, err);
+    if (!failed)
+        failed = session_vms_census(&m, &h->vms, &vms, err);
     vec_foreach (vm, &vms) {
         if (!failed)
             failed = count_vm(h, &m, vm, err);
@@ -140,7 +158,7 @@ static int count_all(struct heap *h, struct error *err)
     if (!failed && !h->nr)
         failed = h->not_one.kind
                      ? error_set(err, h->not_one.kind, "%s", h->not_one.text)
-                     : error_set(err, ERROR_NOT_FOUND, "no VM of LuaJIT or Lua was found");
+                     : error_set(err, ERROR_NOT_FOUND, "no VM of LuaJIT, Lua or V8 was found");
     return failed;
 }
 

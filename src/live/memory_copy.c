@@ -78,7 +78,7 @@ int memory_copy_take(struct memory_copy *ret, pid_t pid, const struct process_me
                      uint64_t most, struct error *err)
 {
     lua_scan_range_list ranges = {0};
-    int failed = lua_scan_heap(pid, &ranges, err);
+    int failed = lua_scan_heap(pid, &ranges, err) || lua_scan_ranges(pid, &ranges, err);
     if (!failed && !join_ranges(ret, &ranges))
         failed = error_no_memory(err);
     vec_free(&ranges);

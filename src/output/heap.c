@@ -70,6 +70,7 @@ static const struct {
     const char *title, *key;
 } sections[] = {
     {CENSUS_TABLE, "tables, by class and fields", "tables"},
+    {CENSUS_OBJECT, "objects, by constructor and fields", "instances"},
     {CENSUS_FUNCTION, "closures, by where the function is defined", "functions"},
     {CENSUS_USERDATA, "userdata, by class", "userdata"},
     {CENSUS_CDATA, "cdata, by type", "cdata"},
@@ -123,9 +124,57 @@ static void put_type_rows(struct text *out, const struct census *c)
     }
 }
 
+/* Rows of an order, those with most bytes first. */
+struct ordered {
+    uint64_t bytes;
+    unsigned number;
+};
+
+static int compare_ordered(const void *a, const void *b)
+{
+    const struct ordered *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+typedef VEC(struct ordered) ordered_list;
+
+/* List the subtypes that objects have. */
+static void list_subtypes(const struct census *c, ordered_list *ret)
+{
+    for (size_t i = 0; i < c->subtypes.nr; i++) {
+        if (c->subtypes.at[i].nr &&
+            !vec_push(ret, (struct ordered){c->subtypes.at[i].bytes, (unsigned)i}))
+            break;
+    }
+    if (ret->nr)
+        qsort(ret->at, ret->nr, sizeof(*ret->at), compare_ordered);
+}
+
+static void put_subtype_rows(struct text *out, const struct heap_options *o, const struct census *c,
+                             const char *runtime)
+{
+    ordered_list list = {0};
+    list_subtypes(c, &list);
+    if (list.nr)
+        text_printf(out, "#\n# %5s %14s %10s  %s's type\n", "share", "bytes", "objects", runtime);
+    for (size_t i = 0; i < list.nr && i < o->top; i++) {
+        const unsigned type = list.at[i].number;
+        put_row(out, c->subtypes.at[type].nr, c->subtypes.at[type].bytes, c);
+        text_printf(out, "%s\n", c->heap->subtype(c->of, type));
+    }
+    if (list.nr > o->top)
+        text_printf(out, "# and %zu more types (--top)\n", list.nr - o->top);
+    vec_free(&list);
+}
+
 static void put_path(struct text *out, const struct census *c, uint32_t object)
 {
     struct text path = {0};
+    if (!c->heap->roots)
+        return;
+    text_string(out, "  ");
     census_path(c, object, &path);
     if (path.size)
         text_bytes(out, path.at, path.size);
@@ -147,14 +196,13 @@ static void put_groups(struct text *out, const struct heap_options *o, const str
             continue;
         }
         if (nr == 1)
-            text_printf(out, "#\n# %s\n# %5s %14s %10s  what, and the largest one of them\n",
-                        sections[section].title, "share", "bytes", "objects");
+            text_printf(out, "#\n# %s\n# %5s %14s %10s  what%s\n", sections[section].title, "share",
+                        "bytes", "objects", c->heap->roots ? ", and the largest one of them" : "");
         put_row(out, g->nr, g->bytes, c);
         if (g->length)
             text_escaped_bytes(out, group_text(c, g), g->length);
         else
             text_string(out, "(no name)");
-        text_string(out, "  ");
         put_path(out, c, g->example);
         text_char(out, '\n');
     }
@@ -162,13 +210,38 @@ static void put_groups(struct text *out, const struct heap_options *o, const str
         text_printf(out, "# and %" PRIu64 " more kinds (--top)\n", left);
 }
 
+static const char *type_name(const struct census *c, const struct census_object *o)
+{
+    return c->heap->subtype ? c->heap->subtype(c->of, o->subtype)
+                            : census_type_name((enum census_type)o->type);
+}
+
+/* Strings of which there are several. */
+static void put_strings(struct text *out, const struct heap_options *o, const struct census *c)
+{
+    struct text what = {0};
+    if (c->strings.nr)
+        text_printf(out, "#\n# strings that repeat\n# %5s %14s %10s  text\n", "share", "bytes",
+                    "objects");
+    for (size_t i = 0; i < c->strings.nr && i < o->top; i++) {
+        const struct census_strings *s = &c->strings.at[i];
+        put_row(out, s->nr, s->bytes, c);
+        what.size = 0;
+        c->heap->describe(c->of, &c->objects.at[s->example], &what);
+        text_char(out, '"');
+        text_escaped_bytes(out, what.size ? what.at : "", what.size);
+        text_string(out, what.size < CENSUS_STRING_SHOWN ? "\"\n" : "\"...\n");
+    }
+    text_free(&what);
+}
+
 static void put_object(struct text *out, const struct census *c, uint32_t number)
 {
     const struct census_object *object = &c->objects.at[number];
     struct text what = {0};
     c->heap->describe(c->of, object, &what);
-    text_printf(out, "%14" PRIu64 "  %-10s 0x%" PRIx64 "  ", object->size,
-                census_type_name(object->type), object->address);
+    text_printf(out, "%14" PRIu64 "  %-10s 0x%" PRIx64, object->size, type_name(c, object),
+                object->address);
     put_path(out, c, number);
     if (what.size) {
         text_string(out, object->type == CENSUS_STRING ? "  \"" : "  ");
@@ -182,10 +255,25 @@ static void put_object(struct text *out, const struct census *c, uint32_t number
 
 static void put_listed(struct text *out, const struct census *c, const struct listed *l)
 {
-    text_printf(out, "# %12s  %-10s address         the way to it, and what it is\n", "bytes",
-                "type");
+    text_printf(out, "# %12s  %-10s address         %swhat it is\n", "bytes", "type",
+                c->heap->roots ? "the way to it, and " : "");
     for (unsigned i = 0; i < l->nr; i++)
         put_object(out, c, l->at[i]);
+}
+
+static const struct {
+    const char *what, *key;
+} outsides[CENSUS_OUTSIDES] = {[CENSUS_BUFFERS] = {"ArrayBuffers", "array_buffers"},
+                               [CENSUS_STRINGS_OUTSIDE] = {"external strings", "external_strings"}};
+
+static void put_outside(struct text *out, const struct census *c)
+{
+    for (unsigned i = 0; i < CENSUS_OUTSIDES && c->heap->outside; i++) {
+        text_printf(out, "# outside of this heap: %" PRIu64 " %s with ", c->outside[i].nr,
+                    outsides[i].what);
+        put_size(out, c->outside[i].bytes);
+        text_char(out, '\n');
+    }
 }
 
 static void put_head(struct text *out, const struct heap_vm *vm)
@@ -197,14 +285,15 @@ static void put_head(struct text *out, const struct heap_vm *vm)
     if (c->total) {
         text_string(out, ", with ");
         put_size(out, c->own);
-        text_printf(out,
-                    " of the VM's own tables; by its own count %" PRIu64
-                    " bytes, of which this is %.2f%%",
-                    c->total, percent(c->all.bytes + c->own, c->total));
+        text_printf(out, " of %s; by its own count %" PRIu64 " bytes, of which this is %.2f%%",
+                    c->heap->own_name, c->total, percent(c->all.bytes + c->own, c->total));
     }
     text_char(out, '\n');
     if (vm->broken)
         text_printf(out, "# not whole: %s\n", vm->broken);
+    put_outside(out, c);
+    if (!c->heap->roots)
+        return;
     const uint64_t bytes = c->all.bytes - c->reached.bytes, nr = c->all.nr - c->reached.nr;
     text_printf(out, "# not reached from the VM's roots: %" PRIu64 " objects, ", nr);
     put_size(out, bytes);
@@ -225,8 +314,10 @@ void heap_put_text(const struct heap_options *o, const struct heap_vm *vm, struc
         return;
     }
     put_type_rows(out, c);
+    put_subtype_rows(out, o, c, vm->runtime);
     for (unsigned i = 0; i < NR_SECTIONS; i++)
         put_groups(out, o, c, i);
+    put_strings(out, o, c);
     const struct listed l = largest(o, c);
     text_string(out, "#\n# the largest objects\n");
     put_listed(out, c, &l);
@@ -297,7 +388,7 @@ static void json_listed(struct json *j, const char *key, const struct census *c,
         struct text what = {0};
         c->heap->describe(c->of, object, &what);
         json_object(j);
-        json_key_string(j, "type", census_type_name(object->type));
+        json_key_string(j, "type", type_name(c, object));
         json_key_uint(j, "bytes", object->size);
         json_address(j, object->address);
         json_bytes(j, "what", what.size ? what.at : "", what.size);
@@ -306,6 +397,52 @@ static void json_listed(struct json *j, const char *key, const struct census *c,
         text_free(&what);
     }
     json_array_end(j);
+}
+
+static void json_outside(struct json *j, const struct census *c)
+{
+    for (unsigned i = 0; i < CENSUS_OUTSIDES && c->heap->outside; i++) {
+        json_key(j, outsides[i].key);
+        json_object(j);
+        json_counts(j, c->outside[i].nr, c->outside[i].bytes);
+        json_object_end(j);
+    }
+}
+
+static void json_subtypes(struct json *j, const struct census *c)
+{
+    if (!c->heap->subtype)
+        return;
+    json_key(j, "subtypes");
+    json_array(j);
+    for (unsigned i = 0; i < c->subtypes.nr; i++) {
+        if (!c->subtypes.at[i].nr)
+            continue;
+        json_object(j);
+        json_key_string(j, "type", c->heap->subtype(c->of, i));
+        json_counts(j, c->subtypes.at[i].nr, c->subtypes.at[i].bytes);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void json_strings(struct json *j, const struct heap_options *o, const struct census *c)
+{
+    struct text what = {0};
+    if (!c->heap->string_identity)
+        return;
+    json_key(j, "repeated_strings");
+    json_array(j);
+    for (size_t i = 0; i < c->strings.nr && i < o->top; i++) {
+        what.size = 0;
+        c->heap->describe(c->of, &c->objects.at[c->strings.at[i].example], &what);
+        json_object(j);
+        json_bytes(j, "what", what.size ? what.at : "", what.size);
+        json_counts(j, c->strings.at[i].nr, c->strings.at[i].bytes);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    text_free(&what);
 }
 
 void heap_put_json(const struct heap_options *o, const struct heap_vm *vm, struct json *j)
@@ -320,10 +457,13 @@ void heap_put_json(const struct heap_options *o, const struct heap_vm *vm, struc
     json_key_uint(j, "own_tables", c->own);
     if (vm->broken)
         json_key_string(j, "not_whole", vm->broken);
-    json_key(j, "reached");
-    json_object(j);
-    json_counts(j, c->reached.nr, c->reached.bytes);
-    json_object_end(j);
+    if (c->heap->roots) {
+        json_key(j, "reached");
+        json_object(j);
+        json_counts(j, c->reached.nr, c->reached.bytes);
+        json_object_end(j);
+    }
+    json_outside(j, c);
     if (o->find) {
         const struct listed l = wanted(o, c);
         json_key_uint(j, "found", l.all);
@@ -342,8 +482,10 @@ void heap_put_json(const struct heap_options *o, const struct heap_vm *vm, struc
         json_object_end(j);
     }
     json_object_end(j);
+    json_subtypes(j, c);
     for (unsigned i = 0; i < NR_SECTIONS; i++)
         json_groups(j, o, c, i);
+    json_strings(j, o, c);
     const struct listed l = largest(o, c);
     json_listed(j, "largest", c, &l);
     json_object_end(j);

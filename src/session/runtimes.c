@@ -164,7 +164,7 @@ static int find_ranges(const struct thread_context *p, struct session_vms *v, st
     return ok ? 0 : error_no_memory(err);
 }
 
-static struct runtime_memory memory_of(const struct session_vms *v, const struct memory *m)
+struct runtime_memory session_vms_memory(const struct session_vms *v, const struct memory *m)
 {
     return (struct runtime_memory){.memory = m,
                                    .writable = v->writable.at,
@@ -205,7 +205,7 @@ int session_vms_find(const struct thread_context *p, const struct memory *m,
     int failed = find_instances(p, ret, err);
     if (!failed && ret->instances.nr)
         failed = find_ranges(p, ret, err);
-    const struct runtime_memory memory = memory_of(ret, m);
+    const struct runtime_memory memory = session_vms_memory(ret, m);
     for (size_t i = 0, nr; i < ret->instances.nr && !failed; i += nr) {
         const struct runtime *rt = ret->instances.at[i].runtime;
         nr = nr_of_runtime(ret, i);
@@ -226,7 +226,7 @@ void session_vms_free(struct session_vms *v)
 int session_vms_census(const struct memory *m, const struct session_vms *v, runtime_vm_list *ret,
                        struct error *err)
 {
-    const struct runtime_memory memory = memory_of(v, m);
+    const struct runtime_memory memory = session_vms_memory(v, m);
     vec_foreach (vm, &v->vms) {
         const struct census_heap *census = vm->instance ? vm->instance->runtime->census : NULL;
         if (census && !census->find && !vec_push(ret, *vm))
@@ -259,7 +259,7 @@ static int list_objects_of(const struct runtime_memory *m, const struct session_
 int session_vms_list_objects(const struct memory *m, const struct session_vms *v,
                              runtime_add_object *add, void *context, struct error *err)
 {
-    const struct runtime_memory memory = memory_of(v, m);
+    const struct runtime_memory memory = session_vms_memory(v, m);
     int failed = 0;
     for (size_t i = 0; i < v->instances.nr && !failed; i++) {
         const struct runtime *rt = v->instances.at[i].runtime;

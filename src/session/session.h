@@ -115,6 +115,8 @@ struct session_vms {
 int session_vms_find(const struct thread_context *p, const struct memory *m,
                      struct session_vms *ret, struct error *err);
 void session_vms_free(struct session_vms *v);
+/* Returns all of the process's memory as runtimes want it. Valid as long as both. */
+struct runtime_memory session_vms_memory(const struct session_vms *v, const struct memory *m);
 /* Append the VMs whose objects a census can count (unwind/census.h), after session_vms_find(). They
  * refer to the instances of `v`. */
 int session_vms_census(const struct memory *m, const struct session_vms *v, runtime_vm_list *ret,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The census of heaps in damaged memory of real LuaJIT and Lua processes: the input decides which
- * words are replaced (damage.h). Every census must end within its bounds, whatever it finds: the
- * objects are listed, summed up, described, and the ways to them are told. The images are those
- * beside the repository; without them the target does nothing.
+ * The census of heaps in damaged memory of real LuaJIT, Lua and Node.js processes: the input
+ * decides which words are replaced (damage.h). Every census must end within its bounds, whatever it
+ * finds: the objects are listed, summed up, described, and the ways to them are told. The images
+ * are those beside the repository, and a core that is made of the node that is installed; without
+ * them the target does nothing.
  *
  * An input is: image, rate and seed of the damage.
  */
@@ -76,6 +77,23 @@ static void add_image(const char *folder, const char *path)
     nr_images++;
 }
 
+/* Make a core of a node process, and add it. */
+static void add_node(const char *folder)
+{
+    static const char make[] =
+        "D='%s'; cd tests/truth && command -v node >$D/which && "
+        "{ node v8_app.js stop >$D/out 2>&1 & p=$!; "
+        "for t in $(seq 100); do grep -q ready $D/out && break; sleep 0.1; done; "
+        "gcore -o $D/node $p >$D/gcore 2>&1; kill -9 $p; mv $D/node.$p $D/node; }";
+    char command[sizeof(make) + 64], path[64];
+    snprintf(command, sizeof(command), make, folder);
+    snprintf(path, sizeof(path), "%s/node", folder);
+    if (system(command) == 0)
+        add_image(folder, path);
+    else
+        fprintf(stderr, "fuzz_heap: no image of node\n");
+}
+
 static void say_counts(void)
 {
     fprintf(stderr,
@@ -107,6 +125,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     }
     if (f)
         fclose(f);
+    add_node(folder);
     snprintf(command, sizeof(command), "rm -rf '%s'", folder);
     if (system(command) != 0 || nr_images == 0)
         fprintf(stderr, "fuzz_heap: no images\n");
@@ -138,7 +157,8 @@ static void count_vm(const struct image *image, const struct runtime_vm *vm,
     struct census c = {0};
     struct text out = {0};
     void *of;
-    if (heap->begin(&m, vm, &of, NULL))
+    const struct runtime_memory all = session_vms_memory(&image->vms, &m);
+    if (heap->begin(&all, vm, &of, NULL))
         return;
     struct error err = {0};
     (void)census_take(&c, heap, of, image->size, &err);

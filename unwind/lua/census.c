@@ -635,13 +635,15 @@ static void find_no_nodes(struct lua_heap *h)
     table_free(&seen);
 }
 
-static int begin(const struct memory *m, const struct runtime_vm *vm, void **ret, struct error *err)
+static int begin(const struct runtime_memory *m, const struct runtime_vm *vm, void **ret,
+                 struct error *err)
 {
     struct lua_heap *h = calloc(1, sizeof(*h));
     struct lua_value registry;
     if (!h)
         return error_no_memory(err);
-    h->r = (struct lua_reader){.m = m, .layout = vm->instance->layout, .budget = UINT32_MAX};
+    h->r =
+        (struct lua_reader){.m = m->memory, .layout = vm->instance->layout, .budget = UINT32_MAX};
     h->f = &h->r.layout->fields;
     h->version = h->r.layout->version;
     h->g = vm->address;
@@ -755,6 +757,7 @@ const struct census_heap lua_census = {.find = find,
                                        .end = end,
                                        .total = total,
                                        .own = own,
+                                       .own_name = "the VM's own tables",
                                        .objects = objects,
                                        .roots = roots,
                                        .references = references,

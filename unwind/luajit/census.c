@@ -724,7 +724,8 @@ static uint64_t own(void *heap)
            (h->nr_buckets + nr_traces) * (uint64_t)l->ref_size + h->ctypes_size * ctype_bytes(l);
 }
 
-static int begin(const struct memory *m, const struct runtime_vm *vm, void **ret, struct error *err)
+static int begin(const struct runtime_memory *m, const struct runtime_vm *vm, void **ret,
+                 struct error *err)
 {
     const struct luajit_layout *l = vm->instance->layout;
     if (!luajit_sizes_known(l) || !luajit_tables_known(l) || l->gc_root == LUAJIT_UNKNOWN ||
@@ -733,11 +734,11 @@ static int begin(const struct memory *m, const struct runtime_vm *vm, void **ret
     struct luajit_heap *h = calloc(1, sizeof(*h));
     if (!h)
         return error_no_memory(err);
-    h->m = m;
+    h->m = m->memory;
     h->l = l;
     h->g = vm->address;
     enum provenance ignored = PROVENANCE_EXACT;
-    h->main = luajit_main_thread(m, &(struct luajit_vm){.g = h->g, .layout = l}, &ignored);
+    h->main = luajit_main_thread(h->m, &(struct luajit_vm){.g = h->g, .layout = l}, &ignored);
     h->state_size = h->main ? h->g - h->main : (uint64_t)l->L_used;
     read_global(h);
     find_registry(h);
@@ -762,6 +763,7 @@ const struct census_heap luajit_census = {.begin = begin,
                                           .end = end,
                                           .total = total,
                                           .own = own,
+                                          .own_name = "the VM's own tables",
                                           .objects = objects,
                                           .roots = roots,
                                           .references = references,
