@@ -176,6 +176,25 @@ static void use_metadata(struct v8_layout *l, const struct v8_image *image, cons
     }
 }
 
+/* Note the names of instance types: type_JSArray__JS_ARRAY_TYPE. */
+static bool use_types(struct v8_layout *l, const struct v8_image *image, const struct found *f)
+{
+    static const char prefix[] = "type_";
+    l->types = calloc(f->metadata.nr + 1, sizeof(*l->types));
+    if (!l->types)
+        return false;
+    vec_foreach (s, &f->metadata) {
+        const char *name = s->name + sizeof(prefix) - 1;
+        if (strncmp(s->name, prefix, sizeof(prefix) - 1) != 0 || !strstr(name, "__"))
+            continue;
+        l->types[l->nr_types++] =
+            (struct v8_type_name){.type = value_at(image, s->address),
+                                  .length = (uint32_t)(strstr(name, "__") - name),
+                                  .name = name};
+    }
+    return true;
+}
+
 /* ---- builtins ------------------------------------------------------------------------------ */
 
 static bool ends_with(const char *name, const char *end)
@@ -357,7 +376,7 @@ static int fill(struct v8_layout *l, const struct v8_image *image, struct found 
     qsort(f->metadata.at, f->metadata.nr, sizeof(*f->metadata.at), compare_names);
     use_metadata(l, image, f);
     use_bytecodes(l, image, f);
-    if (!use_builtins(l, image, f))
+    if (!use_types(l, image, f) || !use_builtins(l, image, f))
         return error_no_memory(err);
     return check(l, image, err);
 }
@@ -408,5 +427,6 @@ void v8_layout_free(struct v8_layout *l)
         v8_states_free(l->builtins[i].states);
     free(l->builtins);
     free(l->begun);
+    free(l->types);
     free(l);
 }

@@ -77,7 +77,7 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(scope_saved_class, "", U, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, "ScopeInfo flags: bit of the saved class variable") \
     X(scope_receiver, "", 7, 7, 7, U, U, U, U, U, U, U, U, "ScopeInfo flags: bits of a receiver that has an element") \
     X(scope_names_max, "", U, U, U, 75, 75, 75, 75, 75, 75, 75, 75, "ScopeInfo: from so many names on they are in a table") \
-    X(scope_module, "", U, U, U, U, U, U, 3, 3, 5, 5, 5, "ScopeInfo: scope type of modules, which have one more element") \
+    X(scope_module, "", U, U, U, U, U, U, 3, 5, 5, 5, 5, "ScopeInfo: scope type of modules, which have one more element") \
     X(scope_kind, "", U, U, U, U, U, 17, 17, 17, 17, 17, 17, "ScopeInfo flags: first bit of the kind of function") \
     X(scope_members, "", U, U, U, U, U, 24, 24, 24, 24, 24, 24, "kinds from here on: functions that set the fields of instances; before V8 11.8 they had names") \
     X(scope_statics, "", U, U, U, U, U, 25, 25, 25, 25, 25, 26, "kinds from here on, as many: the static ones") \
@@ -173,6 +173,26 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(reaction_next, "", 8, 8, 8, 8, 8, 8, 16, 16, 16, 16, 16, "PromiseReaction: next, the handlers, the promise that it settles") \
     X(frame_builtin_exit, "frametype_BuiltinExitFrame", 21, 21, 21, 22, 25, 26, 26, 26, 27, 27, 17, "frame type: a builtin in C++") \
     X(frame_construct, "frametype_ConstructFrame", 18, 18, 19, 20, 23, 23, 23, 23, 24, 24, 14, "frame type: a constructor is called") \
+    X(chunk_flags, "", U, U, U, 8, 8, 8, 0, 0, 0, 0, 0, "chunk of the heap: flags") \
+    X(chunk_meta, "", U, U, U, U, U, U, 8, 8, 8, 8, 8, "chunk of the heap: where its description is; before V8 12.4 in the chunk itself") \
+    X(chunk_size, "", U, U, U, 0, 0, 0, 16, 48, 48, 48, 48, "description of a chunk: bytes") \
+    X(chunk_heap, "", U, U, U, 16, 16, 16, 24, 64, 64, 64, 64, "description of a chunk: Heap") \
+    X(chunk_begin, "", U, U, U, 24, 24, 24, 32, 72, 72, 72, 72, "description of a chunk: where objects begin") \
+    X(chunk_end, "", U, U, U, 32, 32, 32, 40, 56, 56, 56, 56, "description of a chunk: where they end") \
+    X(chunk_allocated, "", U, U, U, 40, 40, 40, 48, 24, 24, 24, 24, "description of a chunk: bytes of objects") \
+    X(chunk_owner, "", U, U, U, 64, 64, 64, 72, 80, 80, 80, 80, "description of a chunk: space") \
+    X(chunk_next, "", U, U, U, 232, 264, 240, 264, 280, 264, 272, 256, "description of a chunk: the next one of the space; the one before follows") \
+    X(type_context, "", U, U, U, 207, 205, 205, 190, 221, 220, 221, 221, "first of the ten types of contexts") \
+    X(type_dispatch, "", U, U, U, U, U, U, 214, 197, 189, 187, 188, "type of WasmDispatchTable") \
+    X(type_imports, "", U, U, U, U, U, U, U, U, U, U, 200, "type of WasmDispatchTableForImports") \
+    X(feedback_slots, "", U, U, U, 48, 56, 56, 56, 56, 48, 48, 48, "FeedbackVector: first slot") \
+    X(descriptors_first, "class_DescriptorArray__header_size", U, U, U, 24, 24, 24, 24, 24, 24, 32, 32, "DescriptorArray: first descriptor") \
+    X(buffer_bytes, "class_JSArrayBuffer__byte_length", U, U, U, U, U, U, U, U, U, U, U, "JSArrayBuffer: bytes") \
+    X(buffer_data, "class_JSArrayBuffer__backing_store", U, U, U, U, U, U, U, U, U, U, U, "JSArrayBuffer: where they are") \
+    X(type_feedback, "type_FeedbackVector__", U, U, U, U, U, U, U, U, U, U, U, "type of FeedbackVector") \
+    X(type_buffer, "type_JSArrayBuffer__", U, U, U, U, U, U, U, U, U, U, U, "type of JSArrayBuffer") \
+    X(type_property_array, "type_PropertyArray__", U, U, U, U, U, U, U, U, U, U, U, "type of PropertyArray") \
+    X(type_template, "type_FunctionTemplateInfo__", U, U, U, U, U, U, U, U, U, U, U, "type of FunctionTemplateInfo") \
     X(smi_shift, "SmiShiftSize", 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, "31: full words; 0: compressed pointers")
 /* clang-format on */
 
@@ -207,6 +227,13 @@ struct v8_builtin {
     struct v8_states *_Atomic states; /* created on first use */
 };
 
+/* A name of metadata: its first `length` bytes are a type's name. */
+struct v8_type_name {
+    int32_t type;
+    uint32_t length;
+    const char *name;
+};
+
 struct v8_machine;
 struct v8_layout {
     const struct v8_machine *machine; /* whose code it is */
@@ -232,6 +259,9 @@ struct v8_layout {
      * Each has `nr_bytecodes` numbers of `bytecode_width` bytes. NULL: not known. */
     const uint8_t *bytecode_sizes;
     uint32_t nr_bytecodes, bytecode_width;
+    /* The instance types that metadata names, by number. Names live as long as the image. */
+    struct v8_type_name *types;
+    size_t nr_types;
 };
 
 /* Returns the size in bytes of a bytecode without its prefix; 0: there is no such bytecode.

@@ -6,6 +6,7 @@
 #include "unwind/v8/runtime.h"
 #include "base/cursor.h"
 #include "unwind/native/cfi.h"
+#include "unwind/v8/census.h"
 #include "unwind/v8/heap.h"
 #include "unwind/v8/machine.h"
 #include "unwind/v8/names.h"
@@ -332,4 +333,5 @@ const struct runtime v8_runtime = {.name = "V8",
                                    .walk_begin = walk_begin,
                                    .walk_size = sizeof(struct sample_walk),
                                    .look_up = look_up,
-                                   .variables = variables};
+                                   .variables = variables,
+                                   .census = &v8_census};
