@@ -303,6 +303,8 @@ const struct option_row common_rows[] = {
         "Weigh samples by this number of a tracepoint (as ret:bytes; units: count, ns, bytes).")},
     {ROW_FLAG(0, "wall", struct common, replay.wall,
               "Add up time on the cpu (cpu-clock) and off it (offcpu-time).")},
+    {ROW_FLAG(0, "idle", struct common, replay.idle,
+              "Also show idle waits: of threads that wait for something to do.")},
     {ROW_NUMBER(0, "max-stack", "N", struct common, replay.max_stack, 1, UINT32_MAX,
                 "Limit stacks to N frames (65536).")},
     {ROW_FLAG(0, "async", struct common, replay.awaits,
@@ -632,6 +634,18 @@ static void say_weightless(const struct replay *r, const struct replay_stats *st
     text_free(&names);
 }
 
+/* Waits that summaries leave out. */
+static void say_idle(const struct replay_stats *st)
+{
+    const double NS = 1e9;
+    if (st->idle)
+        fprintf(stderr,
+                "ljperf: %" PRIu64 " of %" PRIu64
+                " waits, %.3f of %.3f s, are idle and folded away; "
+                "--idle shows them\n",
+                st->idle, st->waits, (double)st->idle_ns / NS, (double)st->waits_ns / NS);
+}
+
 /* `machine`: as the recording calls it; NULL: it does not say. */
 static void say_machine(const char *machine, uint64_t samples)
 {
@@ -702,6 +716,7 @@ void common_summary(const struct common *c, struct replay *r)
     if (st->unsupported_machine)
         say_machine(perfdata_arch(replay_perfdata(r)), st->unsupported_machine);
     say_weightless(r, st);
+    say_idle(st);
     if (!c->quiet) {
         say_empty(r, st);
         say_copies(replay_perfdata(r), st);

@@ -15,6 +15,8 @@ static int take_member(struct replay *r, struct job *job, struct job_sample *s, 
         return -1;
     }
     bool passes = replay_passes(&r->options, &s->sample, s->thread.comm);
+    if (!passes && r->idle && sample_is_witness(&r->options, &s->sample, s->thread.comm))
+        passes = s->witness = true;
     if (passes && vec_push(&job->samples, *s))
         return 0;
     thread_context_release(&s->thread);

@@ -4,6 +4,7 @@
  * sink, and then free for the next batch. One lock protects the state of all jobs; no thread holds
  * it while it works.
  */
+#include "replay/idle.h"
 #include "replay/replay_internal.h"
 #include "perfdata/offcpu.h"
 #include "base/threads.h"
@@ -116,6 +117,8 @@ static void count_job(struct replay_worker *w, struct job *job)
     struct seen seen = {0};
     bool untold = !w->replay->log && !w->replay->snapshots;
     vec_foreach (s, &job->samples) {
+        if (s->witness)
+            continue;
         st->bad += s->bad;
         st->copies_unused += s->copy_differs;
         st->weightless += s->weightless;
@@ -145,7 +148,7 @@ static void count_job(struct replay_worker *w, struct job *job)
 static int count_stops(struct replay *r, const struct job *job, struct error *err)
 {
     vec_foreach (s, &job->samples)
-        if (s->unwound && s->end != STACK_COMPLETE &&
+        if (s->unwound && !s->witness && s->end != STACK_COMPLETE &&
             end_table_add(r->stops, s->end, end_mapping(s), s->end_pc, err) < 0)
             return -1;
     return 0;
@@ -175,6 +178,16 @@ static void set_wait(struct replay_sample *s)
     s->wait_reason = (uint8_t)perfdata_wait_reason(s->sample);
     if (perfdata_offcpu(s->sample, &wait) && wait.syscall >= 0 && wait.syscall < UINT16_MAX)
         s->wait_syscall = (uint16_t)(wait.syscall + 1);
+}
+
+static int give_sample(struct replay_worker *w, struct replay_sample *s, bool is_witness,
+                       struct error *err)
+{
+    struct replay *r = w->replay;
+    set_wait(s);
+    if (r->idle && idle_note(r->idle, w->number, w, s, &s->wait, err) < 0)
+        return -1;
+    return is_witness ? 0 : w->sink->sample(w->sink_worker, s, err);
 }
 
 static int give_job(struct replay_worker *w, const struct job *job, struct error *err)
@@ -212,11 +225,10 @@ static int give_job(struct replay_worker *w, const struct job *job, struct error
             .copy_differs = s->copy_differs,
             .event = (uint16_t)replay_event(w->replay, &s->sample),
         };
-        set_wait(&given);
         replaced = s->has_trace;
         if (replaced && trace_frames_expand(&w->traces, w->replay->managed, &given, err) < 0)
             return -1;
-        if (w->sink->sample(w->sink_worker, &given, err) < 0)
+        if (give_sample(w, &given, s->witness, err) < 0)
             return -1;
     }
     return job->batch.nr ? give_records(w, &next, &job->batch.records[job->batch.nr - 1], err) : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The run: threads and batches. See replay.h for how they fit together. */
+#include "replay/idle.h"
 #include "replay/replay_internal.h"
 #include "base/threads.h"
 #include "perfdata/alloc.h"
@@ -212,6 +213,7 @@ void replay_free(struct replay *r)
     else
         free_means(r);
     perfdata_close(r->pd);
+    idle_free(r->idle);
     session_lists_free(r->lists);
     intern_free(r->strings);
     luajit_names_free(r->place_names);
@@ -321,9 +323,12 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
         return error_no_memory(err);
     int failed = jobs_create(r, err);
     r->gives_records = sink->record;
+    if (!failed && sink->folds_idle && !r->options.idle && !(r->idle = idle_create(r->nr_threads)))
+        failed = error_no_memory(err);
     for (unsigned i = 0; i < r->nr_threads && !failed; i++) {
         workers[i].replay = r;
         workers[i].sink = sink;
+        workers[i].number = i;
         workers[i].rather_reads = r->nr_threads > 1 && i % 2 == 0;
         failed = worker_init(&workers[i], err);
     }
@@ -335,6 +340,8 @@ int replay_run(struct replay *r, const struct replay_sink *sink, struct error *e
             failed = -1;
         }
     }
+    if (!failed && r->idle)
+        failed = idle_decide(r->idle, &r->stats, err);
     add_counts(&r->stats, &r->counts);
     r->stats.joined = r->joined;
     r->stats.copies_unused += vmstack_pairing_end(&r->copies);
@@ -463,6 +470,11 @@ const char *replay_weight_name(const struct replay *r, unsigned event)
     if (r->options.wall)
         return "wall-clock";
     return event < perfdata_nr_events(r->pd) ? perfdata_event(r->pd, event)->name : "samples";
+}
+
+bool replay_is_idle(const struct replay *r, uint64_t wait)
+{
+    return r->idle && idle_is(r->idle, wait);
 }
 
 const struct replay_options *replay_options(const struct replay *r)

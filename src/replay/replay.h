@@ -64,6 +64,8 @@ struct replay_options {
     /* Time on the cpu and off it is one weight, under one event: the first that counts ns. Samples
      * of other events are left out. */
     bool wall;
+    /* Sinks that sum up take idle waits, too, which otherwise are folded away (idle.h). */
+    bool idle;
     struct dso_options dso;
     struct symbols_options symbols;
     struct session_options session;
@@ -143,6 +145,9 @@ struct replay_sample {
      * the number of the system call that waited. */
     uint8_t wait_reason;
     uint16_t wait_syscall;
+    /* Of a wait that may be idle, else 0: a number for replay_is_idle(), the same for all waits of
+     * the thread with this stack that one worker gets. */
+    uint64_t wait;
 };
 
 struct replay_worker;
@@ -164,6 +169,8 @@ struct replay_sink {
     /* In order, one call at a time, by any thread: write a batch's text, which is emptied
      * afterwards. May be NULL. */
     int (*write)(void *context, struct text *text, struct error *err);
+    /* After the run, it leaves out the samples for whose `wait` replay_is_idle() is true. */
+    bool folds_idle;
 };
 
 /* Statistics of a run: counts of samples, unless said otherwise. */
@@ -176,6 +183,9 @@ struct replay_stats {
     uint64_t joined;              /* truncated stacks continued by an earlier one */
     uint64_t guessed;             /* with at least one frame marked guess */
     uint64_t bad;                 /* malformed samples; ignored */
+    /* With a sink that folds idle waits: of samples of waits and of those that are idle, the
+     * numbers and the sums of periods, ns. */
+    uint64_t waits, waits_ns, idle, idle_ns;
     uint64_t weightless;      /* left out: without options.weight, or no time for options.wall */
     uint64_t unsupported_abi; /* 32-bit or foreign user registers: not unwound */
     uint64_t unsupported_machine; /* of a recording of a machine that cannot be unwound */
@@ -236,6 +246,9 @@ bool replay_allocations_end(const struct replay *r, uint64_t *ret);
 unsigned replay_event(const struct replay *r, const struct sample *s);
 /* Returns the name of what periods of an event count: the weight's, else the event's. */
 const char *replay_weight_name(const struct replay *r, unsigned event);
+/* Returns whether the wait of this number (struct replay_sample) is idle. To be called after the
+ * run, before replay_let_go(). */
+bool replay_is_idle(const struct replay *r, uint64_t wait);
 /* To be called after replay_run(). */
 const struct replay_stats *replay_stats(const struct replay *r);
 

@@ -55,6 +55,7 @@ struct job_sample {
     size_t nr_joined, first_sighting;
     uint8_t join_failure; /* enum join_failure */
     bool bad, has_user, unwound;
+    bool witness;      /* of an event that is left out: it only tells which waits are idle */
     bool weightless;   /* options.weight, or options.wall, leaves it out */
     uint8_t vmstate;   /* what the VM did: struct runtime's `activity` */
     bool copy_differs; /* the vmstack is of another moment of the thread: not used */
@@ -138,6 +139,7 @@ struct replay {
     struct v8_places v8s;
     struct unwind_rules *rules;
     unsigned nr_threads;
+    struct idle *idle;    /* NULL: the sink does not fold idle waits */
     pthread_t letting_go; /* the thread of replay_let_go() */
     bool lets_go;
 
@@ -199,6 +201,7 @@ struct sample_process {
 struct replay_worker {
     struct replay *replay;
     const struct replay_sink *sink;
+    unsigned number; /* from 0 */
     void *sink_worker;
     struct unwinder *unwinder;
     struct symbol_cache *symbols;
@@ -227,7 +230,9 @@ void release_job(struct replay *r, struct job *job);
 /* pipeline.c: the main function of a thread; `worker` is a struct replay_worker. */
 void worker_main(void *worker, struct processor *p);
 
-/* sample.c: make the input for a sample, the `at`th of its group. If the sample has a vmstack, the
+/* sample.c: whether a sample fails the filters only because of its event, and waits do not. */
+bool sample_is_witness(const struct replay_options *o, const struct sample *head, const char *comm);
+/* Make the input for a sample, the `at`th of its group. If the sample has a vmstack, the
  * worker has space for it. */
 void sample_input(struct replay_worker *w, struct job_sample *s, size_t at,
                   struct walk_memory *memory, struct unwind_input *ret);

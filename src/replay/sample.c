@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* One sample as frames: the kernel part of its callchain, then its user stack. */
+#include "perfdata/offcpu_layout.h"
 #include "base/cursor.h"
 #include "replay/replay_internal.h"
 #include "session/registers.h"
@@ -33,11 +34,22 @@ static bool in_times(const struct replay_options *o, uint64_t time)
     return found;
 }
 
-bool replay_passes(const struct replay_options *o, const struct sample *head, const char *comm)
+static bool passes_but_event(const struct replay_options *o, const struct sample *head,
+                             const char *comm)
 {
     return in_numbers(&o->pids, head->pid) && in_numbers(&o->tids, head->tid) &&
-           in_numbers(&o->cpus, head->cpu) && in_names(&o->comms, comm) &&
-           in_times(o, head->time) && in_names(&o->events, head->event ? head->event->name : "");
+           in_numbers(&o->cpus, head->cpu) && in_names(&o->comms, comm) && in_times(o, head->time);
+}
+
+bool replay_passes(const struct replay_options *o, const struct sample *head, const char *comm)
+{
+    return passes_but_event(o, head, comm) &&
+           in_names(&o->events, head->event ? head->event->name : "");
+}
+
+bool sample_is_witness(const struct replay_options *o, const struct sample *head, const char *comm)
+{
+    return passes_but_event(o, head, comm) && in_names(&o->events, OFFCPU_NAME);
 }
 
 static bool push_frame(struct job *job, struct frame f)
@@ -274,7 +286,7 @@ size_t sample_frames_same(const struct job *job, const struct job_sample *s)
 {
     enum { BLOCK = 8 };
     const struct job_sample *before = s - 1;
-    if (s == job->samples.at || before->bad || before->weightless || s->bad)
+    if (s == job->samples.at || before->bad || before->weightless || before->witness || s->bad)
         return 0;
     const struct frame *a = job->frames.at + s->first_frame + s->nr_frames;
     const struct frame *b = job->frames.at + before->first_frame + before->nr_frames;

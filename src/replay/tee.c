@@ -65,6 +65,7 @@ struct replay_sink replay_tee_sink(struct replay_tee *t)
                                 .worker_create = worker_create,
                                 .worker_free = worker_free,
                                 .sample = take_sample,
+                                .folds_idle = t->main.folds_idle,
                                 .record = t->main.record ? take_record : NULL,
                                 .flush = t->main.flush ? flush : NULL,
                                 .write = t->main.write ? write_text : NULL};

@@ -286,15 +286,16 @@ static uint32_t group_of(struct collector *c, const struct replay_sample *s)
                             .event = s->event,
                             .reason = o->by_wait ? s->wait_reason : 0,
                             .syscall = o->by_wait ? s->wait_syscall : 0,
-                            .cgroup = o->by_cgroup ? s->sample->cgroup : 0};
+                            .cgroup = o->by_cgroup ? s->sample->cgroup : 0,
+                            .wait = s->wait};
     uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid) + g.block;
     struct group_entry *e = &c->groups[hash_combine(h, (g.cpu * 8ul + g.vmstate) * 65536 + g.event +
-                                                           g.syscall + g.cgroup) %
+                                                           g.syscall + g.cgroup + g.wait) %
                                        GROUP_CACHE];
     if (e->used && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
         e->group.cpu == g.cpu && e->group.block == g.block && e->group.event == g.event &&
         e->group.vmstate == g.vmstate && e->group.reason == g.reason &&
-        e->group.syscall == g.syscall && e->group.cgroup == g.cgroup)
+        e->group.syscall == g.syscall && e->group.cgroup == g.cgroup && e->group.wait == g.wait)
         return e->index;
     uint32_t group = stacks_intern_group(c->stacks, &g);
     *e = (struct group_entry){g, group, group != UINT32_MAX};
@@ -401,6 +402,7 @@ static int collector_create(void *context, struct replay_worker *w, void **ret, 
     if (!c)
         return error_no_memory(err);
     c->stacks = context;
+    c->stacks->replay = replay_of(w);
     c->stacks->managed = replay_managed_names(replay_of(w));
     c->worker = w;
     c->batch = 1;
@@ -427,5 +429,6 @@ struct replay_sink stacks_sink(struct stacks *s)
                                 .worker_create = collector_create,
                                 .worker_free = collector_free,
                                 .sample = collect,
-                                .flush = collector_flush};
+                                .flush = collector_flush,
+                                .folds_idle = true};
 }

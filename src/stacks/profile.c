@@ -172,6 +172,7 @@ static int profile_take(void *worker, const struct replay_sample *s, struct erro
         .end = (uint8_t)s->end,
         .unwound = s->unwound,
         .worker = (uint16_t)w->index,
+        .wait = s->wait,
     };
     if (w->profile->wants_blocks &&
         !vec_push(&w->blocks, block_of(replay_of(w->worker), s->sample)))
@@ -215,6 +216,7 @@ static int profile_worker_create(void *context, struct replay_worker *rw, void *
     if (!w)
         return error_no_memory(err);
     *w = (struct profile_worker){.profile = p, .worker = rw, .index = (uint32_t)p->workers.nr};
+    p->replay = replay_of(rw);
     p->managed = replay_managed_names(replay_of(rw));
     if (stack_tree_init(&w->tree) < 0 || !vec_push(&p->workers, w)) {
         stack_tree_deinit(&w->tree);
@@ -245,7 +247,8 @@ struct replay_sink profile_sink(struct profile *p)
                                 .worker_create = profile_worker_create,
                                 .sample = profile_take,
                                 .flush = profile_flush,
-                                .write = profile_write};
+                                .write = profile_write,
+                                .folds_idle = true};
 }
 
 /* ---- numbering ----------------------------------------------------------------------------- */
@@ -469,9 +472,21 @@ static int keep_nodes(struct finisher *f, struct error *err)
     return 0;
 }
 
+/* Leave the samples of idle waits out. */
+static void fold_idle(struct profile *p)
+{
+    size_t nr = 0;
+    vec_foreach (s, &p->samples)
+        if (!p->replay || !replay_is_idle(p->replay, s->wait))
+            p->samples.at[nr++] = *s;
+    p->samples.nr = nr;
+    p->replay = NULL;
+}
+
 int profile_finish(struct profile *p, struct error *err)
 {
     struct finisher f = {.p = p};
+    fold_idle(p);
     uint32_t **threads = calloc(p->workers.nr + 1, sizeof(*threads));
     bool failed = !threads || stack_tree_init(&f.tree) < 0;
     for (size_t i = 0; i < p->workers.nr && !failed; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A recording's samples one by one, with stacks interned down to code addresses and positions.
- * Exports are written from it. Memory: 40 bytes a sample, plus the parts in which the stacks
+ * Exports are written from it. Memory: 48 bytes a sample, plus the parts in which the stacks
  * differ.
  */
 #ifndef STACKS_PROFILE_H
@@ -57,6 +57,7 @@ struct profile_node {
 
 struct profile_sample {
     uint64_t time, period; /* ns of the recording's clock; in the event's units */
+    uint64_t wait;         /* private: struct replay_sample's */
     uint32_t node;         /* innermost frame; 0: no frame */
     uint32_t thread, cpu;
     uint16_t event;
@@ -86,6 +87,7 @@ struct profile {
     VEC(struct profile_worker *) workers; /* private, until it is finished */
     const struct managed_names *managed;
     bool wants_blocks;
+    const struct replay *replay; /* private, until it is finished */
 };
 
 /* `blocks`: what samples of allocations say is kept, too. Returns NULL when out of memory. */
@@ -93,7 +95,7 @@ struct profile *profile_create(bool blocks);
 void profile_free(struct profile *p);
 /* Returns the sink that collects into `p`; run it with replay_run(). */
 struct replay_sink profile_sink(struct profile *p);
-/* To be called after the run, while the replay exists. */
+/* To be called after the run, while the replay exists. Idle waits are left out. */
 int profile_finish(struct profile *p, struct error *err);
 
 static inline bool profile_is_managed(uint8_t kind)

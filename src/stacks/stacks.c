@@ -82,14 +82,15 @@ static bool group_equal(const struct stack_group *a, const struct stack_group *b
 {
     return a->comm == b->comm && a->pid == b->pid && a->tid == b->tid && a->cpu == b->cpu &&
            a->block == b->block && a->event == b->event && a->vmstate == b->vmstate &&
-           a->reason == b->reason && a->syscall == b->syscall && a->cgroup == b->cgroup;
+           a->reason == b->reason && a->syscall == b->syscall && a->cgroup == b->cgroup &&
+           a->wait == b->wait;
 }
 
 static uint64_t group_hash(const struct stack_group *g)
 {
     uint64_t h = hash_combine((uintptr_t)g->comm, (uint64_t)g->pid << 32 | g->tid);
     h = hash_combine(h, (uint64_t)g->cpu << 24 | (uint64_t)g->vmstate << 16 | g->event);
-    h = hash_combine(h, g->cgroup);
+    h = hash_combine(h, g->cgroup ^ g->wait);
     return hash_combine(h, g->block + ((uint64_t)g->reason << 56 | (uint64_t)g->syscall << 40));
 }
 
@@ -190,7 +191,7 @@ static bool has_managed(const struct stacks *s)
     return false;
 }
 
-int stacks_finish(struct stacks *s, struct error *err)
+static int name_functions(struct stacks *s, struct error *err)
 {
     if (!s->managed || !has_managed(s))
         return 0;
@@ -201,6 +202,87 @@ int stacks_finish(struct stacks *s, struct error *err)
             n->function = index[n->function];
     free(index);
     return failed ? error_no_memory(err) : 0;
+}
+
+/* ---- idle waits ------------------------------------------------------------------------------ */
+
+static void add_node(struct stack_node *to, const struct stack_node *n)
+{
+    to->samples += n->samples;
+    to->period += n->period;
+    to->joined += n->joined;
+    to->guessed += n->guessed;
+    to->provenance = to->provenance > n->provenance ? to->provenance : n->provenance;
+}
+
+/* Whether waits that may be idle are apart. */
+static bool has_waits(const struct stacks *s)
+{
+    for (size_t i = 0; i < s->groups.nr; i++)
+        if (s->groups.at[i].wait)
+            return true;
+    return false;
+}
+
+/* Returns the group of the first level, of those that are kept, that a group becomes; UINT32_MAX:
+ * its waits are idle, or memory is out, then *failed is set. */
+static uint32_t group_without_wait(struct stacks *s, const struct stack_group *group, bool *failed)
+{
+    struct stack_group g = *group;
+    if (replay_is_idle(s->replay, g.wait))
+        return UINT32_MAX;
+    g.wait = 0;
+    uint32_t ret = stacks_intern_group(s, &g);
+    *failed |= ret == UINT32_MAX;
+    return ret;
+}
+
+/* Make the tree again without idle waits, and with the others where they belong. */
+static bool copy_busy(struct stacks *s, const struct stack_group *groups,
+                      const struct stack_tree *from, uint32_t *at)
+{
+    bool failed = false;
+    for (size_t i = 1; i < from->nodes.nr && !failed; i++) {
+        const struct stack_node *n = &from->nodes.at[i];
+        uint32_t function = n->function;
+        if (n->depth > 1 && !at[n->parent])
+            continue;
+        if (n->depth == 1 &&
+            (function = group_without_wait(s, &groups[function], &failed)) == UINT32_MAX)
+            continue;
+        at[i] = stack_tree_child(&s->tree, at[n->parent], function);
+        failed = !at[i];
+        if (!failed)
+            add_node(&s->tree.nodes.at[at[i]], n);
+    }
+    return !failed;
+}
+
+static int fold_idle(struct stacks *s, struct error *err)
+{
+    struct stack_tree all = s->tree;
+    struct stack_group *groups = s->groups.at;
+    uint32_t *at = calloc(all.nodes.nr, sizeof(*at)); /* its node for each; 0: left out */
+    if (!at || stack_tree_init(&s->tree) < 0) {
+        s->tree = all;
+        free(at);
+        return error_no_memory(err);
+    }
+    s->groups.at = NULL;
+    s->groups.nr = s->groups.cap = 0;
+    hash_table_clear(&s->group_table);
+    bool ok = copy_busy(s, groups, &all, at);
+    stack_tree_deinit(&all);
+    free(groups);
+    free(at);
+    return ok ? 0 : error_no_memory(err);
+}
+
+int stacks_finish(struct stacks *s, struct error *err)
+{
+    int failed = s->replay && has_waits(s) ? fold_idle(s, err) : 0;
+    s->replay = NULL;
+    return failed ? failed : name_functions(s, err);
 }
 
 /* ---- adding -------------------------------------------------------------------------------- */
@@ -222,15 +304,6 @@ static bool is_of_slices(const struct stacks *from, const struct stack_node *n, 
 {
     const uint64_t block = from->groups.at[n->function].block;
     return block >= first && block < end;
-}
-
-static void add_node(struct stack_node *to, const struct stack_node *n)
-{
-    to->samples += n->samples;
-    to->period += n->period;
-    to->joined += n->joined;
-    to->guessed += n->guessed;
-    to->provenance = to->provenance > n->provenance ? to->provenance : n->provenance;
 }
 
 int stacks_add_slices(struct stacks *to, const struct stacks *from, uint64_t first, uint64_t end,

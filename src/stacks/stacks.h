@@ -58,6 +58,9 @@ struct stack_group {
     uint8_t reason;
     uint16_t syscall;
     uint64_t cgroup; /* with by_cgroup: its id; else 0 */
+    /* Until stacks_finish(), the number of a wait that may be idle (struct replay_sample). 0
+     * afterwards. */
+    uint64_t wait;
 };
 
 struct stack_node {
@@ -100,9 +103,9 @@ void stacks_free(struct stacks *s);
  * of indexes depends on threads: sort before printing. */
 struct replay_sink stacks_sink(struct stacks *s);
 
-/* To be called after the run, while the replay exists. Managed functions get their final names, and
- * functions that are then the same to users become one; so two children of a node may be of one
- * function. Returns -1 when out of memory. */
+/* To be called after the run, while the replay exists. Idle waits are left out. Managed functions
+ * get their final names, and functions that are then the same to users become one; so two children
+ * of a node may be of one function. Returns -1 when out of memory. */
 int stacks_finish(struct stacks *s, struct error *err);
 
 /* Add the stacks of the time slices from `first` up to but not including `end` (slice N: those in

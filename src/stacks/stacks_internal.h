@@ -19,6 +19,7 @@ struct stacks {
     struct hash_table function_table, group_table; /* of indexes in these */
     struct stack_tree tree;
     const struct managed_names *managed; /* of the replay; NULL: nothing was collected */
+    const struct replay *replay;         /* likewise; until stacks_finish() */
 };
 
 /* These go by the pointers of strings, not by the contents. */
