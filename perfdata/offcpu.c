@@ -2,6 +2,10 @@
 /* Waits of threads. See offcpu.h. */
 #include "perfdata/offcpu.h"
 
+#include "base/cursor.h"
+
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 bool perfdata_is_offcpu(const struct perfdata_event *event)
@@ -57,6 +61,38 @@ bool perfdata_offcpu(const struct sample *s, struct offcpu_wait *ret)
     ret->nr = (unsigned)lowest(&word, NUMBER_BITS);
     ret->waited = lowest(&word, WAITED_BITS) * WAITED_UNIT;
     return word == FORM && ret->reason < WAIT_NR_REASONS;
+}
+
+bool perfdata_offcpu_wake(const struct sample *s, struct offcpu_wake *ret)
+{
+    struct offcpu_more more;
+    *ret = (struct offcpu_wake){0};
+    if (!s->event || !perfdata_is_offcpu(s->event) || !s->aux || s->aux_size < sizeof(more))
+        return false;
+    memcpy(&more, s->aux, sizeof(more));
+    const uint8_t *at = s->aux;
+    const uint32_t flags = load_u32(at + offsetof(struct offcpu_more, flags), s->swapped);
+    ret->has_runqueue = flags & OFFCPU_RUNQUEUE;
+    ret->runqueue = load_u64(at + offsetof(struct offcpu_more, runqueue), s->swapped);
+    ret->has_waker = flags & OFFCPU_WAKER;
+    ret->pid = load_u32(at + offsetof(struct offcpu_more, waker_pid), s->swapped);
+    ret->tid = load_u32(at + offsetof(struct offcpu_more, waker_tid), s->swapped);
+    ret->has_context = flags & OFFCPU_WAKER_CONTEXT;
+    ret->interrupt = flags & OFFCPU_WAKER_INTERRUPT;
+    ret->softirq = flags & OFFCPU_WAKER_SOFTIRQ;
+    memcpy(ret->comm, more.waker, sizeof(ret->comm));
+    ret->comm[OFFCPU_COMM - 1] = 0;
+    return flags & (OFFCPU_RUNQUEUE | OFFCPU_WAKER);
+}
+
+void offcpu_waker_name(const struct offcpu_wake *w, char ret[OFFCPU_WAKER_NAME])
+{
+    const char *how = !w->has_context ? " [?]" : w->softirq ? " [softirq]" : "";
+    ret[0] = 0;
+    if (w->has_waker && w->interrupt)
+        snprintf(ret, OFFCPU_WAKER_NAME, "[interrupt]");
+    else if (w->has_waker)
+        snprintf(ret, OFFCPU_WAKER_NAME, "%s:%u%s", w->comm, w->tid, how);
 }
 
 enum wait_reason wait_reason_of(uint32_t state)

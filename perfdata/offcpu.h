@@ -3,7 +3,8 @@
  * Samples of `offcpu-time`: waits of threads.
  *
  * Their period is the ns that a sample stands for, in recordings of ljperf and perf. Those of
- * ljperf say more in their address (PERF_SAMPLE_ADDR): see offcpu_word(). They have no
+ * ljperf say more in their address (PERF_SAMPLE_ADDR): see offcpu_word(); and, since 0.2 and if it
+ * was asked for, as data of PERF_SAMPLE_AUX (struct offcpu_more). They have no
  * PERF_SAMPLE_RAW: perf since 6.16 takes the payload of an event of this name for its own, which
  * holds the thread, the period and the callchain (perfdata_offcpu_unpack()).
  */
@@ -46,9 +47,30 @@ struct offcpu_wait {
  * (36, rounded down), 7 bits that say which form this is. */
 uint64_t offcpu_word(const struct offcpu_wait *wait);
 
+/* What samples say if the recorder was asked for it. */
+struct offcpu_wake {
+    bool has_runqueue;
+    uint64_t runqueue; /* ns of the sample's period in which the thread could run, and had no cpu */
+    bool has_waker;    /* it was woken, and by whom was noted */
+    uint32_t pid, tid; /* of the thread that ran on the cpu where it was woken */
+    char comm[OFFCPU_COMM];
+    /* Whether that thread was interrupted: by a device or a timer, so that it has nothing to do
+     * with it; or maybe, by what handles network packets. `has_context`: this is known. */
+    bool has_context, interrupt, softirq;
+};
+
 /* Get what a sample says of its wait. Returns false if it is no sample of a wait, or says nothing
  * (perf's do not). */
 bool perfdata_offcpu(const struct sample *s, struct offcpu_wait *ret);
+/* The weight of samples that tells for how long threads waited for a cpu
+ * (perfdata_sample_number()). */
+#define OFFCPU_RUNQUEUE_NAME "runqueue"
+/* Get what a sample says of how its wait ended. Returns false if it says nothing. */
+bool perfdata_offcpu_wake(const struct sample *s, struct offcpu_wake *ret);
+/* Write a waker as users see it: "COMM:TID", "[interrupt]" and so on; empty if there is none.
+ * `ret` gets a 0 at its end. */
+enum { OFFCPU_WAKER_NAME = 64 };
+void offcpu_waker_name(const struct offcpu_wake *wake, char ret[OFFCPU_WAKER_NAME]);
 /* Returns why the thread of a sample waited; WAIT_NONE: the sample is not of a wait. */
 enum wait_reason perfdata_wait_reason(const struct sample *s);
 

@@ -190,7 +190,9 @@ struct sample {
 
     uint64_t user_abi;        /* PERF_SAMPLE_REGS_ABI_* */
     const uint8_t *user_regs; /* one u64 per bit of user_mask, in ascending bit order */
-    uint64_t user_mask;       /* sample_regs_user of the sample's event */
+    const uint8_t *aux;       /* PERF_SAMPLE_AUX: `aux_size` bytes; NULL: none */
+    uint64_t aux_size;
+    uint64_t user_mask; /* sample_regs_user of the sample's event */
     uint64_t intr_abi;
     const uint8_t *intr_regs; /* one u64 per bit of intr_mask, in ascending bit order */
     uint64_t intr_mask;
@@ -389,7 +391,8 @@ int perfdata_print_header(const struct perfdata *pd, FILE *out);
 struct text;
 bool perfdata_print_tracepoint(const struct perfdata *pd, const struct sample *s, struct text *out);
 
-/* Get a number that a tracepoint's or uprobe's payload has under that name. Returns false when the
+/* Get a number that a tracepoint's or uprobe's payload has under that name, or that a wait has
+ * (OFFCPU_RUNQUEUE_NAME, offcpu.h). Returns false when the
  * event has none, its format was not recorded, or the payload is shorter than the format says. Any
  * thread may call this, as above. */
 bool perfdata_sample_number(const struct perfdata *pd, const struct sample *s, const char *field,

@@ -165,8 +165,10 @@ static void tail_parse(struct cursor *c, const struct perf_event_attr *attr, str
         s->data_page_size = cursor_u64(c);
     if (type & PERF_SAMPLE_CODE_PAGE_SIZE)
         s->code_page_size = cursor_u64(c);
-    if (type & PERF_SAMPLE_AUX)
-        cursor_skip(c, cursor_u64(c));
+    if (type & PERF_SAMPLE_AUX) {
+        s->aux_size = cursor_u64(c);
+        s->aux = cursor_bytes(c, s->aux_size);
+    }
 }
 
 static void middle_parse(struct cursor *c, const struct perf_event_attr *attr, struct sample *s)

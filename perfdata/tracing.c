@@ -9,6 +9,7 @@
  * u32 size of printk formats; u64 size of saved command lines (from version 0.6 on).
  */
 #include "perfdata/format.h"
+#include "perfdata/offcpu.h"
 #include "perfdata/perfdata_internal.h"
 
 #include "base/text.h"
@@ -290,10 +291,22 @@ static int64_t read_number(const struct tep_event *e, const struct tep_format_fi
     return value > INT64_MAX ? INT64_MAX : (int64_t)value;
 }
 
+static bool runqueue_of(const struct sample *s, const char *field, int64_t *ret)
+{
+    struct offcpu_wake wake;
+    if (strcmp(field, OFFCPU_RUNQUEUE_NAME) != 0 || !perfdata_offcpu_wake(s, &wake) ||
+        !wake.has_runqueue || wake.runqueue > INT64_MAX)
+        return false;
+    *ret = (int64_t)wake.runqueue;
+    return true;
+}
+
 bool perfdata_sample_number(const struct perfdata *pd, const struct sample *s, const char *field,
                             int64_t *ret)
 {
     struct tracing *t = pd->tracing;
+    if (runqueue_of(s, field, ret))
+        return true;
     if (!t || !s->event || !s->event->is_tracepoint || !s->raw)
         return false;
     pthread_mutex_lock(&t->lock);
@@ -310,6 +323,8 @@ void perfdata_number_names(const struct perfdata *pd, const struct perfdata_even
                            struct text *out)
 {
     struct tracing *t = pd->tracing;
+    if (perfdata_is_offcpu(event) && event->attr.sample_type & PERF_SAMPLE_AUX)
+        text_string(out, OFFCPU_RUNQUEUE_NAME);
     if (!t || !event->is_tracepoint)
         return;
     pthread_mutex_lock(&t->lock);

@@ -7,7 +7,7 @@
 
 #include <sys/uio.h>
 
-enum { TRIM_PARTS = 7 };
+enum { TRIM_PARTS = 8 };
 
 /* A record put together from parts of a record in a ring and a few words of its own. */
 struct trimmed {

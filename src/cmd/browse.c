@@ -104,6 +104,7 @@ static struct stacks_options both(const struct stacks_options *a, const struct s
         .by_tier = a->by_tier || b->by_tier,
         .by_state = a->by_state || b->by_state,
         .by_wait = a->by_wait || b->by_wait,
+        .by_waker = a->by_waker || b->by_waker,
         .by_trace = a->by_trace || b->by_trace,
         .by_offset = a->by_offset || b->by_offset,
         .by_cgroup = a->by_cgroup || b->by_cgroup,

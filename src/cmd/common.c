@@ -221,7 +221,7 @@ static int take_times(void *target, const struct option_value *v, struct error *
 /* The unit of a number that the kernel's tracepoints have under a name. */
 static enum weight_unit usual_unit(const char *name)
 {
-    static const char *const ns[] = {"runtime", "delay", "duration"};
+    static const char *const ns[] = {"runtime", "delay", "duration", "runqueue"};
     static const char *const bytes[] = {"alloc_space", "inuse_space", "bytes_alloc", "bytes_req",
                                         "bytes",       "nr_bytes",    "len"};
     for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++)

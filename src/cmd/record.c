@@ -125,7 +125,7 @@ static int run(struct record_options *o, struct record_outcome *r, struct rusage
         .no_copier = !o->no_vm && has_few_descriptors(o),
         .max_log = o->max_log,
         .stack = o->callgraph == CALLGRAPH_DWARF ? o->stack_size : 0,
-        .off_cpu = o->off_cpu_ns,
+        .off_cpu = {o->off_cpu_ns, o->runqueue, o->waker},
         .alloc = {.mean = o->alloc_bytes, .force = o->alloc_force}};
     struct process_watch *watch = o->no_vm ? NULL : process_watch_create(&options, say, o);
     if (!watch && !o->no_vm)

@@ -6,6 +6,8 @@
  *   decide whether the wait of the second becomes a sample, and note its kernel stack.
  * - off_cpu_write: the thread is about to return to user code. Let the kernel write the sample,
  * with the user's registers and stack, after the copier's record.
+ * - off_cpu_wake: a thread is woken. Note when and, if that is wanted, by
+ * whom.
  * - off_cpu_fork: children and new threads of a recorded thread are recorded, too.
  * - off_cpu_exec: the command is recorded from its exec on.
  * - off_cpu_list: lists the threads that wait, when the recording ends.
@@ -74,6 +76,7 @@ struct {
 
 int off_cpu_switch(uint64_t *ctx);
 int off_cpu_write(void *ctx);
+int off_cpu_wake(uint64_t *ctx);
 int off_cpu_fork(uint64_t *ctx);
 int off_cpu_exec(uint64_t *ctx);
 int off_cpu_list(uint64_t *ctx);
@@ -156,6 +159,7 @@ static __always_inline void off_cpu_out(const struct off_cpu_settings *settings,
         if (known->out && settings->began)
             off_cpu_missed(settings, known->out, now);
         known->out = now;
+        known->woken = 0;
         known->state = state;
     } else if (off_cpu_is_recorded(settings, task, tid)) {
         struct off_cpu_wait wait = {.out = now, .state = state};
@@ -192,8 +196,41 @@ static __always_inline const user_registers *off_cpu_registers(struct task_struc
 /* A wait that has ended. */
 struct off_cpu_ended {
     uint64_t waited, weight; /* ns */
+    uint64_t woken;          /* as in off_cpu_wait */
+    uint64_t runqueue;       /* as in off_cpu_due */
     uint32_t state;
 };
+
+/* Set the part of a wait's weight in which the thread could run, and had no cpu. */
+static __always_inline void off_cpu_delay(struct off_cpu_ended *wait, uint64_t now)
+{
+    uint64_t delay = 0;
+    if (wait->state == OFFCPU_RUNNABLE)
+        delay = wait->waited;
+    else if (wait->woken && wait->woken < now)
+        delay = now - wait->woken;
+    else if (!wait->woken)
+        count(OFF_CPU_NO_WAKE, 1);
+    if (delay > wait->waited)
+        delay = wait->waited;
+    if (wait->weight > wait->waited) /* of fewer than 2^32 ns: it stands for `weight` */
+        delay = delay * wait->weight / wait->waited;
+    wait->runqueue = delay;
+}
+
+/* Set who woke a thread. */
+static __always_inline void off_cpu_woken_by(struct off_cpu_due *due, uint32_t tid,
+                                             const struct off_cpu_ended *wait)
+{
+    const struct off_cpu_wait *known = bpf_map_lookup_elem(&off_cpu_waits, &tid);
+    if (wait->woken && known) {
+        due->waker = known->waker;
+        return;
+    }
+    due->waker.flags = 0;
+    due->waker.pid = due->waker.tid = 0;
+    due->waker.comm[0] = 0;
+}
 
 /* Note the wait of a thread that gets the cpu now, and what its kernel stack is. */
 static __always_inline void off_cpu_note(const struct off_cpu_settings *settings,
@@ -209,6 +246,8 @@ static __always_inline void off_cpu_note(const struct off_cpu_settings *settings
     due->weight = wait->weight;
     due->waited = wait->waited;
     due->nr = 1;
+    due->runqueue = wait->runqueue;
+    off_cpu_woken_by(due, tid, wait);
     due->state = wait->state;
     due->syscall = system_call(regs);
     due->ip = saved(&regs->IP);
@@ -217,6 +256,7 @@ static __always_inline void off_cpu_note(const struct off_cpu_settings *settings
         due->nr += before->nr;
         due->weight += before->weight;
         due->waited += before->waited;
+        due->runqueue += before->runqueue;
     } else if (before) {
         count(OFF_CPU_UNSEEN, 1);
     }
@@ -231,13 +271,14 @@ static __always_inline void off_cpu_note(const struct off_cpu_settings *settings
 /* Returns when the thread that gets the cpu left it; 0: that is not to be recorded. */
 static __always_inline uint64_t off_cpu_left(const struct off_cpu_settings *settings,
                                              const struct task_struct *task, uint32_t tid,
-                                             uint32_t *state)
+                                             struct off_cpu_ended *wait)
 {
     uint64_t began = settings->began, out = 0;
     struct off_cpu_wait *known = bpf_map_lookup_elem(&off_cpu_waits, &tid);
     if (known) {
         out = known->out;
-        *state = known->state;
+        wait->state = known->state;
+        wait->woken = known->woken;
         known->out = 0;
         return out && out < began ? began : out;
     }
@@ -246,7 +287,7 @@ static __always_inline uint64_t off_cpu_left(const struct off_cpu_settings *sett
     const struct off_cpu_wait seen = {0};
     if (bpf_map_update_elem(&off_cpu_waits, &tid, &seen, BPF_ANY))
         count(OFF_CPU_OVER, 1);
-    return off_cpu_unseen(task, began, state);
+    return off_cpu_unseen(task, began, &wait->state);
 }
 
 static __always_inline void off_cpu_in(const struct off_cpu_settings *settings,
@@ -254,7 +295,7 @@ static __always_inline void off_cpu_in(const struct off_cpu_settings *settings,
 {
     uint32_t tid = (uint32_t)task->pid;
     struct off_cpu_ended wait = {0};
-    uint64_t out = off_cpu_left(settings, task, tid, &wait.state);
+    uint64_t out = off_cpu_left(settings, task, tid, &wait);
     if (!out || !settings->began || now <= out)
         return;
     wait.waited = now - out;
@@ -265,6 +306,8 @@ static __always_inline void off_cpu_in(const struct off_cpu_settings *settings,
         return;
     if (!off_cpu_has_rseq(task))
         count(OFF_CPU_NO_RSEQ, 1);
+    if (settings->wakes)
+        off_cpu_delay(&wait, now);
     off_cpu_note(settings, task, tid, &wait);
 }
 
@@ -278,6 +321,92 @@ int off_cpu_switch(uint64_t *ctx)
         return 0;
     off_cpu_out(settings, (const struct task_struct *)ctx[1], now);
     off_cpu_in(settings, (struct task_struct *)ctx[2], now);
+    return 0;
+}
+
+/* ---- who wakes ------------------------------------------------------------------------------- */
+
+/* The number of nested contexts that the kernel keeps for a cpu (include/linux/preempt.h). */
+enum {
+    COUNT_SOFTIRQ = 1 << 8,
+    COUNT_INTERRUPT = 0xff << 16, /* interrupts, and those that cannot be masked */
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pcpu_hot {
+    int preempt_count;
+} RELOCATED;
+
+/* It is a variable of each cpu, or a field of one (Linux 6.2 to 6.14). */
+static __always_inline uint32_t off_cpu_context(const struct off_cpu_settings *settings,
+                                                uint32_t *nested)
+{
+    uint64_t at = settings->preempt_count, offset = 0;
+    const uint64_t *offsets = (const uint64_t *)settings->cpu_offsets;
+    if (!at && settings->pcpu_hot && bpf_core_field_exists(struct pcpu_hot, preempt_count))
+        at = settings->pcpu_hot + bpf_core_field_offset(struct pcpu_hot, preempt_count);
+    if (!at || !offsets ||
+        bpf_probe_read_kernel(&offset, sizeof(offset), offsets + bpf_get_smp_processor_id()) ||
+        bpf_probe_read_kernel(nested, sizeof(*nested), (const void *)(at + offset)))
+        return 0;
+    return OFFCPU_WAKER_CONTEXT;
+}
+#else
+struct thread_info___local {
+    uint64_t preempt_count;
+} RELOCATED;
+struct task_struct___local {
+    struct thread_info___local thread_info;
+} RELOCATED;
+
+static __always_inline uint32_t off_cpu_context(const struct off_cpu_settings *settings,
+                                                uint32_t *nested)
+{
+    const struct task_struct___local *task = (const void *)bpf_get_current_task();
+    *nested = (uint32_t)BPF_CORE_READ(task, thread_info.preempt_count);
+    return OFFCPU_WAKER_CONTEXT;
+}
+#endif
+
+/* What can be told without: the idle task wakes nobody by itself, nor does a thread that is in no
+ * system call. */
+static __always_inline uint32_t off_cpu_guess_context(uint32_t tid)
+{
+    const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+    if (tid && (!BPF_CORE_READ(task, mm) || system_call(user_registers_of(task)) >= 0))
+        return 0;
+    return OFFCPU_WAKER_CONTEXT | OFFCPU_WAKER_INTERRUPT;
+}
+
+static __always_inline void off_cpu_note_waker(const struct off_cpu_settings *settings,
+                                               struct off_cpu_waker *waker)
+{
+    uint64_t id = bpf_get_current_pid_tgid();
+    uint32_t nested = 0, context = off_cpu_context(settings, &nested);
+    if (!context)
+        context = off_cpu_guess_context((uint32_t)id);
+    else if (nested & COUNT_INTERRUPT)
+        context |= OFFCPU_WAKER_INTERRUPT;
+    else if (nested & COUNT_SOFTIRQ)
+        context |= OFFCPU_WAKER_SOFTIRQ;
+    waker->flags = OFFCPU_WAKER | context;
+    waker->pid = (uint32_t)(id >> 32);
+    waker->tid = (uint32_t)id;
+    bpf_get_current_comm(waker->comm, sizeof(waker->comm));
+}
+
+/* Runs in the thread that wakes another one, or in an interrupt. */
+SEC("tp_btf/sched_waking")
+int off_cpu_wake(uint64_t *ctx)
+{
+    uint32_t zero = 0, tid = (uint32_t)((const struct task_struct *)ctx[0])->pid;
+    struct off_cpu_wait *known = bpf_map_lookup_elem(&off_cpu_waits, &tid);
+    if (!known || !known->out || known->woken)
+        return 0;
+    const struct off_cpu_settings *settings = bpf_map_lookup_elem(&off_cpu_settings, &zero);
+    if (settings && settings->wakers)
+        off_cpu_note_waker(settings, &known->waker);
+    known->woken = bpf_ktime_get_ns();
     return 0;
 }
 

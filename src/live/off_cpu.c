@@ -12,6 +12,7 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,8 +46,12 @@ static int keep(struct off_cpu *o, int fd, struct error *err)
 
 static int load(struct off_cpu *o, struct error *err)
 {
-    static const char *const more[] = {"off_cpu_write", "off_cpu_fork", "off_cpu_exec",
-                                       "off_cpu_list", NULL};
+    const char *const more[] = {"off_cpu_write",
+                                "off_cpu_fork",
+                                "off_cpu_exec",
+                                "off_cpu_list",
+                                o->settings.wakes ? "off_cpu_wake" : NULL,
+                                NULL};
     return copier_load(o->copier, "off_cpu_switch", more, &o->loaded, err);
 }
 
@@ -95,6 +100,8 @@ static int run_all(struct off_cpu *o, bool inherited, struct error *err)
     int r = run(o, "off_cpu_write", "rseq_update", err);
     o->keeps_exits = r > 0;
     if (r < 0 || see_exits(o, err) < 0)
+        return -1;
+    if (o->settings.wakes && run(o, "off_cpu_wake", NULL, err) < 0)
         return -1;
     return run(o, "off_cpu_switch", NULL, err);
 }
@@ -164,8 +171,33 @@ static int open_all(struct off_cpu *o, const struct capture_plan *plan, struct e
     return run_all(o, plan->inherited, err) < 0 ? -1 : set_new_threads(o, plan, err);
 }
 
-int off_cpu_open(struct copier *copier, const struct capture_plan *plan, uint64_t mean,
-                 struct off_cpu **ret, struct error *err)
+/* Find where x86-64 counts whether a cpu is in an interrupt. Kernels without KALLSYMS_ALL do not
+ * say, or the addresses are hidden: then they stay 0. AArch64 counts in each thread. */
+static void find_context(struct off_cpu_settings *s)
+{
+#if defined(__x86_64__)
+    static const char *const names[] = {"__preempt_count", "pcpu_hot", "__per_cpu_offset"};
+    uint64_t *const at[] = {&s->preempt_count, &s->pcpu_hot, &s->cpu_offsets};
+    FILE *f = fopen("/proc/kallsyms", "re");
+    char *line = NULL;
+    size_t size = 0;
+    while (f && getline(&line, &size, f) > 0) { /* "ADDRESS TYPE NAME" */
+        char *name = strrchr(line, ' ');
+        for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
+            if (strncmp(name + 1, names[i], strlen(names[i])) == 0 &&
+                name[1 + strlen(names[i])] == '\n')
+                *at[i] = strtoull(line, NULL, 16);
+    }
+    free(line);
+    if (f)
+        fclose(f);
+#else
+    (void)s;
+#endif
+}
+
+int off_cpu_open(struct copier *copier, const struct capture_plan *plan,
+                 const struct off_cpu_options *options, struct off_cpu **ret, struct error *err)
 {
     struct error why = {0};
     if (copier_namespace(NULL))
@@ -178,11 +210,15 @@ int off_cpu_open(struct copier *copier, const struct capture_plan *plan, uint64_
     const struct perf_event_attr *first = plan->sampling[0].attr;
     o->copier = copier;
     o->exits = -1;
-    off_cpu_form_set(&o->form, first);
-    o->settings = (struct off_cpu_settings){.mean = mean,
+    off_cpu_form_set(&o->form, first, options->runqueue || options->waker);
+    o->settings = (struct off_cpu_settings){.mean = options->mean,
+                                            .wakes = options->runqueue || options->waker,
+                                            .wakers = options->waker,
                                             .all = plan->system_wide,
                                             .kernel = !first->exclude_kernel &&
                                                       first->sample_type & PERF_SAMPLE_CALLCHAIN};
+    if (options->waker)
+        find_context(&o->settings);
     if (open_all(o, plan, &why) == 0) {
         *ret = o;
         return 0;

@@ -24,12 +24,19 @@
 
 struct off_cpu;
 
-/* Load the programs and let them see switches, but record nothing yet. `mean`: ns, from 1 to
- * UINT32_MAX: waits that are as long or longer are all sampled, shorter ones by chance, with `mean`
- * as weight. Samples have stacks as those of the plan's first event. The copier must have been
- * created for it, and must outlive it. Errors: as bpf_load(). */
-int off_cpu_open(struct copier *copier, const struct capture_plan *plan, uint64_t mean,
-                 struct off_cpu **ret, struct error *err);
+struct off_cpu_options {
+    uint64_t
+        mean; /* ns, up to UINT32_MAX: waits that are as long or longer are all sampled, shorter
+                 ones by chance, with `mean` as weight; 0: time off the cpu is not recorded */
+    bool runqueue; /* samples tell for how long the thread waited for a cpu only */
+    bool waker;    /* samples tell who woke the thread, and that, too */
+};
+
+/* Load the programs and let them see switches, but record nothing yet. Samples have stacks as those
+ * of the plan's first event. The copier must have been created for it, and must outlive it. Errors:
+ * as bpf_load(). */
+int off_cpu_open(struct copier *copier, const struct capture_plan *plan,
+                 const struct off_cpu_options *options, struct off_cpu **ret, struct error *err);
 void off_cpu_free(struct off_cpu *o);
 
 /* Returns the event to be written into the recording; valid as long as `o`. */

@@ -11,7 +11,7 @@ enum { RECORD_MAX = UINT16_MAX & ~7 }; /* bytes */
 
 /* Samples have what those of the first event have. Their kernel stack is that of the wait: it comes
  * with the payload. */
-void off_cpu_form_set(struct off_cpu_form *o, const struct perf_event_attr *first)
+void off_cpu_form_set(struct off_cpu_form *o, const struct perf_event_attr *first, bool more)
 {
     const uint64_t stacks = first->sample_type & (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
                                                   PERF_SAMPLE_STACK_USER);
@@ -35,6 +35,8 @@ void off_cpu_form_set(struct off_cpu_form *o, const struct perf_event_attr *firs
     o->ring = o->attr;
     o->ring.sample_type |= PERF_SAMPLE_RAW;
     o->ring.exclude_callchain_kernel = 1;
+    if (more)
+        o->attr.sample_type |= PERF_SAMPLE_AUX;
 }
 
 static size_t put(uint8_t *to, size_t at, const void *from, size_t size)
@@ -75,6 +77,20 @@ static size_t put_head(struct off_cpu_form *o, const struct sample *s,
     return put(to, at, due->frames, nr * sizeof(*due->frames));
 }
 
+/* Write the data of PERF_SAMPLE_AUX, the record's end. Returns its size, with its size word. */
+static size_t put_tail(struct off_cpu_form *o, const struct off_cpu_due *due)
+{
+    struct offcpu_more more = {.flags = due->waker.flags | OFFCPU_RUNQUEUE,
+                               .waker_pid = due->waker.pid,
+                               .waker_tid = due->waker.tid,
+                               .runqueue = due->runqueue};
+    memcpy(more.waker, due->waker.comm, OFFCPU_COMM - 1);
+    if (!(o->attr.sample_type & PERF_SAMPLE_AUX))
+        return 0;
+    size_t at = put_u64(o->tail, 0, sizeof(more));
+    return put(o->tail, at, &more, sizeof(more));
+}
+
 /* Returns how many kernel frames are written: as many as fit into a record beside `rest` bytes. */
 static unsigned frames_that_fit(const struct off_cpu_due *due, size_t rest)
 {
@@ -97,7 +113,8 @@ int off_cpu_form_sample(struct off_cpu_form *o, const struct perfdata_event *eve
         return -1;
     sample_trim(record, s, t);
     size_t front = (size_t)(s->raw + s->raw_size - (const uint8_t *)record);
-    size_t rest = t->header.size - front;
+    size_t tail = put_tail(o, &due);
+    size_t rest = t->header.size - front + tail;
     unsigned nr = frames_that_fit(&due, rest);
     size_t size = put_head(o, s, &due, nr);
     struct perf_event_header header = *record;
@@ -106,6 +123,8 @@ int off_cpu_form_sample(struct off_cpu_form *o, const struct perfdata_event *eve
     header.size = (uint16_t)(size + rest);
     put(o->head, 0, &header, sizeof(header));
     trimmed_replace_front(t, front, o->head, size);
+    if (tail)
+        t->parts[t->nr++] = (struct iovec){o->tail, tail};
     s->event = event;
     return 1;
 }
@@ -138,7 +157,7 @@ const struct perf_event_header *off_cpu_form_thread(struct off_cpu_form *o,
                                                     const struct off_cpu_thread *t,
                                                     const struct off_cpu_end *end)
 {
-    const size_t fixed = OFF_CPU_HEAD + 8 * (1 + OFF_CPU_REGISTERS) + 8 * 3;
+    const size_t fixed = OFF_CPU_HEAD + 8 * (1 + OFF_CPU_REGISTERS) + 8 * 3 + OFF_CPU_TAIL;
     const size_t size = end->size < RECORD_MAX - fixed ? end->size : RECORD_MAX - fixed;
     struct off_cpu_due due = {.weight = end->waited,
                               .waited = end->waited,
@@ -147,6 +166,7 @@ const struct perf_event_header *off_cpu_form_thread(struct off_cpu_form *o,
                               .syscall = t->syscall,
                               .nr_frames = t->nr_frames,
                               .ip = t->registers[OFF_CPU_IP]};
+    due.runqueue = wait_reason_of(t->state) == WAIT_RUNNABLE ? end->waited : 0;
     if (!t->is_64bit || t->nr_frames > OFF_CPU_FRAMES || !end->waited ||
         end->size > o->attr.sample_stack_user)
         return NULL;
@@ -157,6 +177,8 @@ const struct perf_event_header *off_cpu_form_thread(struct off_cpu_form *o,
     size_t at = put_head(o, &s, &due, nr);
     memcpy(o->record, o->head, at);
     at = put_user(o, at, t, end->stack, size);
+    size_t tail = put_tail(o, &due);
+    at = put(o->record, at, o->tail, tail);
     const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE,
                                              .misc = nr ? PERF_RECORD_MISC_KERNEL
                                                         : PERF_RECORD_MISC_USER,

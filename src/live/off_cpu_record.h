@@ -14,17 +14,20 @@ enum {
     /* Bytes of a record up to the end of the callchain: without kernel frames, and with all. */
     OFF_CPU_HEAD = 8 * 10,
     OFF_CPU_HEAD_MAX = OFF_CPU_HEAD + 8 * OFF_CPU_FRAMES,
+    OFF_CPU_TAIL = 8 + sizeof(struct offcpu_more), /* the data of PERF_SAMPLE_AUX */
 };
 
 struct off_cpu_form {
     struct perf_event_attr ring; /* as the kernel writes records */
     struct perf_event_attr attr; /* as they are written into the recording */
     uint8_t head[OFF_CPU_HEAD_MAX];
+    uint8_t tail[OFF_CPU_TAIL];
     _Alignas(8) uint8_t record[1 << 16];
 };
 
-/* Set both attributes, for samples with the stacks that samples of `first` have. */
-void off_cpu_form_set(struct off_cpu_form *o, const struct perf_event_attr *first);
+/* Set both attributes, for samples with the stacks that samples of `first` have. `more`: and with
+ * struct offcpu_more. */
+void off_cpu_form_set(struct off_cpu_form *o, const struct perf_event_attr *first, bool more);
 
 /* Give a sample its form. `record`: as the kernel wrote it, with a struct off_cpu_due as payload
  * and an empty callchain. `s` becomes its parse, of the event `event`, and `t` describes what is to

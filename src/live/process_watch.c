@@ -175,10 +175,10 @@ static int open_off_cpu(struct process_watch *watch, const struct capture_plan *
                         struct error *err)
 {
     struct error why = watch->refusal;
-    if (!watch->options.off_cpu)
+    if (!watch->options.off_cpu.mean)
         return 0;
     if (watch->copier &&
-        off_cpu_open(watch->copier, plan, watch->options.off_cpu, &watch->off_cpu, &why) == 0)
+        off_cpu_open(watch->copier, plan, &watch->options.off_cpu, &watch->off_cpu, &why) == 0)
         return 0;
     if (watch->options.no_copier)
         return error_set(err, ERROR_UNSUPPORTED,
@@ -533,6 +533,11 @@ static void say_off_cpu(const struct process_watch *watch)
         v[OFF_CPU_MISSED], (double)v[OFF_CPU_MISSED_NS] / 1e9);
     if (v[OFF_CPU_MISSED])
         watch_say(watch, v[OFF_CPU_MISSED] * 100 <= v[OFF_CPU_WAITS], line);
+    snprintf(line, sizeof(line),
+             "off-cpu: of %llu of these samples nobody was seen to wake the thread",
+             v[OFF_CPU_NO_WAKE]);
+    if (v[OFF_CPU_NO_WAKE])
+        watch_say(watch, v[OFF_CPU_NO_WAKE] * 20 <= v[OFF_CPU_SAMPLES], line);
     snprintf(line, sizeof(line), "off-cpu: %llu threads waited at the end, %.3f s",
              (unsigned long long)watch->waiting.threads, (double)watch->waiting.ns / 1e9);
     watch_say(watch, true, line);
@@ -607,7 +612,7 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
         atomic_init(&watch->hints->interval, READ_RINGS_SEARCHING_MS);
     if (!watch->options.no_copier) /* `opened` will say why it failed */
         (void)copier_create(watch->options.stack,
-                            (options->off_cpu ? COPIER_OFF_CPU : 0) |
+                            (options->off_cpu.mean ? COPIER_OFF_CPU : 0) |
                                 (options->alloc.mean ? COPIER_ALLOC : 0),
                             &watch->copier, &watch->refusal);
     struct watch_tools *t = &watch->tools;

@@ -18,6 +18,7 @@
 
 #include "live/alloc.h"
 #include "record/record.h"
+#include "live/off_cpu.h"
 #include "live/vmstack.h"
 
 #include <sys/resource.h>
@@ -25,11 +26,11 @@
 struct process_watch;
 
 struct process_watch_options {
-    bool no_copier;             /* do not even try eBPF */
-    bool thread;                /* read in a thread, whatever the privileges */
-    uint64_t max_log;           /* bytes of VM memory that a file may hold; 0: no limit */
-    uint32_t stack;             /* bytes of the native stack that samples have; 0: none */
-    uint64_t off_cpu;           /* also record time off the cpu: ns, as off_cpu_open(); 0: do not */
+    bool no_copier;   /* do not even try eBPF */
+    bool thread;      /* read in a thread, whatever the privileges */
+    uint64_t max_log; /* bytes of VM memory that a file may hold; 0: no limit */
+    uint32_t stack;   /* bytes of the native stack that samples have; 0: none */
+    struct off_cpu_options off_cpu;
     struct alloc_options alloc; /* also record allocations; mean 0: do not */
 };
 

@@ -216,6 +216,8 @@ enum vmstack_counter {
     ALLOC_LOST,         /* the same, that did not fit into the ring */
     ALLOC_FREED,        /* sampled blocks that were freed */
     ALLOC_OVER,         /* notes that did not fit into a table */
+
+    OFF_CPU_NO_WAKE,    /* waits that ended, and nobody was seen to wake the thread */
     VMSTACK_NR_COUNTERS,
 };
 
@@ -238,13 +240,28 @@ struct off_cpu_settings {
     uint64_t mean;   /* ns, less than 2^32: shorter waits become samples by chance */
     uint32_t all;    /* whether all threads of the machine are recorded */
     uint32_t kernel; /* whether samples have kernel stacks */
+    uint32_t wakes;  /* whether wake-ups are seen */
+    uint32_t wakers; /* whether it is noted who wakes */
+    /* Kernel addresses on x86-64; 0: not known. The first two are of variables of each cpu, of which
+     * a kernel has one: a cpu's own is at the cpu's offset from there. */
+    uint64_t preempt_count, pcpu_hot;
+    uint64_t cpu_offsets; /* the array of these offsets */
+};
+
+/* Who woke a thread. */
+struct off_cpu_waker {
+    uint32_t flags; /* OFFCPU_WAKER... of perfdata/offcpu_layout.h */
+    uint32_t pid, tid;
+    char comm[OFFCPU_COMM];
 };
 
 /* Of each thread that is followed. */
 struct off_cpu_wait {
-    uint64_t out;   /* CLOCK_MONOTONIC ns at which it left the cpu; 0: it has one */
-    uint32_t state; /* then */
-    uint32_t reserved;
+    uint64_t out; /* CLOCK_MONOTONIC ns at which it left the cpu; 0: it has one */
+    uint64_t
+        woken; /* the same time at which it was woken since; 0: it was not, or that is not seen */
+    uint32_t state;             /* when it left the cpu */
+    struct off_cpu_waker waker; /* if `woken` is set */
 };
 
 enum { OFF_CPU_FRAMES = 32 }; /* of a kernel stack */
@@ -252,11 +269,14 @@ enum { OFF_CPU_FRAMES = 32 }; /* of a kernel stack */
 /* A wait that becomes a sample as soon as the thread returns to user code; or some that followed
  * each other. The sample's payload in the ring. */
 struct off_cpu_due {
-    uint64_t weight;                 /* ns that the sample stands for */
-    uint64_t waited;                 /* ns, in all */
-    uint64_t nr;                     /* number of waits */
-    uint32_t state;                  /* OFFCPU_..., of the last of them */
-    int32_t syscall;                 /* likewise; -1: none */
+    uint64_t weight;            /* ns that the sample stands for */
+    uint64_t waited;            /* ns, in all */
+    uint64_t nr;                /* number of waits */
+    uint64_t runqueue;          /* ns of `weight` in which it waited for a cpu only */
+    struct off_cpu_waker waker; /* of the last of them */
+    uint32_t state;             /* OFFCPU_..., of the last of them */
+    int32_t syscall;            /* likewise; -1: none */
+    uint32_t reserved;
     uint64_t nr_frames;              /* likewise: of the kernel stack */
     uint64_t frames[OFF_CPU_FRAMES]; /* innermost first */
     uint64_t ip, sp;                 /* the user's */

@@ -38,6 +38,7 @@ enum report_key {
     KEY_HANDLER, /* the outermost one of Lua or JavaScript */
     KEY_REASON,  /* why a thread waited (perfdata/offcpu.h) */
     KEY_SYSCALL, /* in which system call */
+    KEY_WAKER,   /* who woke it */
     KEY_SYMOFF,  /* the function, and the offset of the address in it */
     KEY_CGROUP,  /* the thread's control group */
     KEY_NR,

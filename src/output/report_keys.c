@@ -30,6 +30,7 @@ static const struct {
     [KEY_HANDLER] = {"handler", NULL, "Handler"},
     [KEY_REASON] = {"reason", NULL, "Reason"},
     [KEY_SYSCALL] = {"syscall", NULL, "System Call"},
+    [KEY_WAKER] = {"waker", NULL, "Waker"},
     [KEY_SYMOFF] = {"symoff", NULL, "Symbol Offset"},
     [KEY_CGROUP] = {"cgroup", NULL, "Cgroup"},
 };
@@ -45,7 +46,7 @@ int report_key(const char *name)
 const char *report_key_names(void)
 {
     return "comm,dso,sym,pid,tgid,cpu,srcline,srcfile,state,trace,time,parent,package,own,"
-           "handler,reason,syscall,symoff,cgroup,overhead";
+           "handler,reason,syscall,waker,symoff,cgroup,overhead";
 }
 
 const char *report_key_title(enum report_key key)
@@ -67,6 +68,7 @@ struct stacks_options report_needs(const struct report_options *o)
         .by_tier = report_has_key(o, KEY_STATE) || report_has_key(o, KEY_TRACE),
         .by_state = report_has_key(o, KEY_STATE),
         .by_wait = report_has_key(o, KEY_REASON) || report_has_key(o, KEY_SYSCALL),
+        .by_waker = report_has_key(o, KEY_WAKER),
         .by_trace = report_has_key(o, KEY_TRACE),
         .by_offset = report_has_key(o, KEY_SYMOFF) || o->graph_key == GRAPH_OF_ADDRESSES,
         .by_cgroup = report_has_key(o, KEY_CGROUP),
@@ -187,6 +189,9 @@ static void put_group_key(struct text *t, const struct report *r, const struct r
     case KEY_SYSCALL:
         put_syscall(t, r, g);
         break;
+    case KEY_WAKER:
+        text_symbol(t, g->of.waker ? g->of.waker : "[none]");
+        break;
     case KEY_CGROUP:
         put_cgroup(t, r, g);
         break;
@@ -201,7 +206,7 @@ void report_put_key(struct text *t, const struct report *r, const struct report_
     const struct function *f = report_row_function(r, row);
     switch (key) {
     case KEY_DSO:
-        text_symbol(t, f && f->module ? report_module(f) : "[unknown]");
+        text_symbol(t, f && f->module ? report_module(f) : "[none]");
         break;
     case KEY_SYM:
         report_put_function(t, f, true);
@@ -212,7 +217,7 @@ void report_put_key(struct text *t, const struct report *r, const struct report_
             text_printf(t, "+0x%" PRIx32, f->offset);
         break;
     case KEY_PACKAGE:
-        text_symbol(t, f ? r->packages[row->function] : "[unknown]");
+        text_symbol(t, f ? r->packages[row->function] : "[none]");
         break;
     case KEY_SRCLINE:
     case KEY_SRCFILE:
@@ -301,6 +306,8 @@ int report_compare_key(const struct report *r, const struct report_row *a,
         return compare_numbers(x->of.reason, y->of.reason);
     case KEY_SYSCALL:
         return compare_numbers(x->of.syscall, y->of.syscall);
+    case KEY_WAKER:
+        return strcmp(x->of.waker ? x->of.waker : "", y->of.waker ? y->of.waker : "");
     case KEY_CGROUP:
         return compare_numbers(x->of.cgroup, y->of.cgroup);
     case KEY_DSO:
@@ -324,9 +331,10 @@ int report_compare_key(const struct report *r, const struct report_row *a,
 int report_compare_rows(const struct report *r, const struct report_row *a,
                         const struct report_row *b)
 {
-    static const enum report_key order[] = {
-        KEY_SYM,    KEY_COMM, KEY_PROCESS, KEY_THREAD, KEY_CPU,     KEY_STATE,  KEY_TRACE, KEY_TIME,
-        KEY_PARENT, KEY_OWN,  KEY_HANDLER, KEY_REASON, KEY_SYSCALL, KEY_SYMOFF, KEY_CGROUP};
+    static const enum report_key order[] = {KEY_SYM,     KEY_COMM,   KEY_PROCESS, KEY_THREAD,
+                                            KEY_CPU,     KEY_STATE,  KEY_TRACE,   KEY_TIME,
+                                            KEY_PARENT,  KEY_OWN,    KEY_HANDLER, KEY_REASON,
+                                            KEY_SYSCALL, KEY_SYMOFF, KEY_CGROUP,  KEY_WAKER};
     int ret = 0;
     for (size_t i = 0; !ret && i < sizeof(order) / sizeof(*order); i++)
         ret = report_compare_key(r, a, b, order[i]);

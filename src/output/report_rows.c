@@ -42,7 +42,7 @@ int report_compare_functions(const struct function *a, const struct function *b)
 
 /* ---- classes: equal keys have equal numbers ------------------------------------------------ */
 
-enum { CLASS_WORDS = 8 };
+enum { CLASS_WORDS = 9 };
 
 struct class_key {
     uint64_t word[CLASS_WORDS];
@@ -94,6 +94,7 @@ static int class_groups(struct report *r, struct class_key *keys)
             (reason ? g->reason : 0) | (syscall ? (uint64_t)g->syscall << 8 : 0),
             group->own | (uint64_t)group->handler << 32,
             report_has_key(o, KEY_CGROUP) ? g->cgroup : 0,
+            report_has_key(o, KEY_WAKER) ? word_of(g->waker) : 0,
         }};
     }
     return number_classes(keys, r->groups.nr, r->group_class);

@@ -345,11 +345,8 @@ static void put_annotation(struct text *t, const struct frame *f)
 static void put_tier(struct text *t, const struct frame *f)
 {
     static const char *const tiers[] = {
-        [TIER_INTERP] = " interp",
-        [TIER_BASELINE] = " baseline",
-        [TIER_MAGLEV] = " maglev",
-        [TIER_TURBOFAN] = " turbofan",
-        [TIER_ASYNC] = " async",
+        [TIER_INTERP] = " interp",     [TIER_BASELINE] = " baseline", [TIER_MAGLEV] = " maglev",
+        [TIER_TURBOFAN] = " turbofan", [TIER_ASYNC] = " async",
     };
     if (f->tier == TIER_TRACE)
         text_printf(t, " trace=%u", f->trace);
@@ -614,6 +611,22 @@ static void put_uregs(struct text *t, const struct sample *s, const struct arch 
     }
 }
 
+/* Append what a wait says of its end. */
+static void put_wake(struct text *t, const struct sample *s)
+{
+    struct offcpu_wake wake;
+    char name[OFFCPU_WAKER_NAME];
+    if (!perfdata_offcpu_wake(s, &wake))
+        return;
+    if (wake.has_runqueue)
+        text_printf(t, " runqueue=%" PRIu64, wake.runqueue);
+    offcpu_waker_name(&wake, name);
+    if (*name) {
+        text_string(t, " waker=");
+        text_clean(t, name);
+    }
+}
+
 /* Append what a tracepoint, or a wait, says of itself. */
 static void put_payload(const struct script_worker *w, struct text *t, const struct sample *s)
 {
@@ -628,6 +641,7 @@ static void put_payload(const struct script_worker *w, struct text *t, const str
         text_syscall(t, perfdata_arch(pd), (unsigned)wait.syscall);
     else
         text_string(t, "none");
+    put_wake(t, s);
 }
 
 /* The time to print for a sample. */

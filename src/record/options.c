@@ -433,10 +433,14 @@ static const struct option_row what_rows[] = {
     {ROW_CALL(0, "wall", "US", take_wall,
               "Sample all time: cpu-clock, and --off-cpu. report --wall adds them up."),
      .place = VALUE_ATTACHED},
+    {ROW_FLAG(0, "runqueue", struct record_options, runqueue,
+              "With --off-cpu or --wall: for how long a thread that could run waited for a cpu.")},
+    {ROW_FLAG(0, "waker", struct record_options, waker,
+              "With --off-cpu or --wall: also who woke the thread; includes --runqueue.")},
     {ROW_CALL(
          0, "alloc", "BYTES", take_alloc,
          "Also sample what allocates memory, each BYTES on average (512K). Each call of malloc "
-         "costs a trap; what that takes is said, and it ends at 10 % of the time (--force)."),
+         "costs a trap; what that takes is said, and limited to 10 % of the time (--force)."),
      .place = VALUE_ATTACHED},
     {ROW_FLAG(0, "force", struct record_options, alloc_force,
               "With --alloc: go on, whatever it costs.")},
@@ -609,6 +613,9 @@ static int check(struct record_options *o, struct error *err)
     if (o->no_samples && o->off_cpu_ns)
         return error_set(err, ERROR_FORMAT, "--no-samples and --off-cpu exclude each other");
     o->no_vm |= o->no_samples; /* nothing is copied where nothing is sampled */
+    if (!o->off_cpu_ns && (o->runqueue || o->waker))
+        return error_set(err, ERROR_FORMAT, "--%s needs --off-cpu or --wall",
+                         o->waker ? "waker" : "runqueue");
     if (o->off_cpu_ns && o->no_vm)
         return error_set(err, ERROR_FORMAT,
                          "--off-cpu needs the eBPF programs that --no-vm leaves out");

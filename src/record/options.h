@@ -67,6 +67,8 @@ struct record_options {
     struct rlimit descriptors; /* that the command may open; zeros: as many as the recorder */
     bool no_vm;
     uint64_t off_cpu_ns;  /* --off-cpu: mean of a sample of waiting; 0: not recorded */
+    bool runqueue;        /* of these, time on the runqueue */
+    bool waker;           /* of these, who woke */
     bool wall;            /* cpu-clock and off_cpu_ns */
     uint64_t alloc_bytes; /* --alloc: mean bytes between samples; 0: not recorded */
     bool alloc_force;     /* --force: whatever it costs */

@@ -472,6 +472,16 @@ const char *replay_weight_name(const struct replay *r, unsigned event)
     return event < perfdata_nr_events(r->pd) ? perfdata_event(r->pd, event)->name : "samples";
 }
 
+bool replay_waker(const struct replay_sample *s, char ret[REPLAY_WAKER_NAME])
+{
+    _Static_assert((int)REPLAY_WAKER_NAME == (int)OFFCPU_WAKER_NAME, "they hold the same names");
+    struct offcpu_wake wake;
+    if (!perfdata_offcpu_wake(s->sample, &wake) || !wake.has_waker)
+        return false;
+    offcpu_waker_name(&wake, ret);
+    return true;
+}
+
 bool replay_is_idle(const struct replay *r, uint64_t wait)
 {
     return r->idle && idle_is(r->idle, wait);

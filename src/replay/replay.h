@@ -246,6 +246,10 @@ bool replay_allocations_end(const struct replay *r, uint64_t *ret);
 unsigned replay_event(const struct replay *r, const struct sample *s);
 /* Returns the name of what periods of an event count: the weight's, else the event's. */
 const char *replay_weight_name(const struct replay *r, unsigned event);
+/* Write who woke the thread of a sample of a wait, as users see it (offcpu_waker_name()). Returns
+ * false, and writes nothing, if it is not known, or it is another sample. */
+enum { REPLAY_WAKER_NAME = 64 };
+bool replay_waker(const struct replay_sample *s, char ret[REPLAY_WAKER_NAME]);
 /* Returns whether the wait of this number (struct replay_sample) is idle. To be called after the
  * run, before replay_let_go(). */
 bool replay_is_idle(const struct replay *r, uint64_t wait);

@@ -273,6 +273,17 @@ static uint64_t slice_of(const struct stacks_options *o, uint64_t time)
     return o->all_slices ? time / o->slice_ns : time / o->slice_ns % STACKS_BLOCKS;
 }
 
+/* Get who woke the sample's thread, interned; NULL: not known. Returns false when out of memory. */
+static bool waker_of(const struct collector *c, const struct replay_sample *s, const char **ret)
+{
+    char name[REPLAY_WAKER_NAME];
+    *ret = NULL;
+    if (!c->stacks->options.by_waker || !replay_waker(s, name))
+        return true;
+    *ret = intern_string(c->stacks->strings, name);
+    return *ret != NULL;
+}
+
 /* Returns the sample's group, as stacks_intern_group() counts; UINT32_MAX: out of memory. */
 static uint32_t group_of(struct collector *c, const struct replay_sample *s)
 {
@@ -288,14 +299,18 @@ static uint32_t group_of(struct collector *c, const struct replay_sample *s)
                             .syscall = o->by_wait ? s->wait_syscall : 0,
                             .cgroup = o->by_cgroup ? s->sample->cgroup : 0,
                             .wait = s->wait};
+    if (!waker_of(c, s, &g.waker))
+        return UINT32_MAX;
     uint64_t h = hash_combine((uintptr_t)g.comm, (uint64_t)g.pid << 32 | g.tid) + g.block;
-    struct group_entry *e = &c->groups[hash_combine(h, (g.cpu * 8ul + g.vmstate) * 65536 + g.event +
-                                                           g.syscall + g.cgroup + g.wait) %
-                                       GROUP_CACHE];
+    struct group_entry *e =
+        &c->groups[hash_combine(h, (g.cpu * 8ul + g.vmstate) * 65536 + g.event + g.syscall +
+                                       g.cgroup + g.wait + (uintptr_t)g.waker) %
+                   GROUP_CACHE];
     if (e->used && e->group.comm == g.comm && e->group.pid == g.pid && e->group.tid == g.tid &&
         e->group.cpu == g.cpu && e->group.block == g.block && e->group.event == g.event &&
         e->group.vmstate == g.vmstate && e->group.reason == g.reason &&
-        e->group.syscall == g.syscall && e->group.cgroup == g.cgroup && e->group.wait == g.wait)
+        e->group.syscall == g.syscall && e->group.cgroup == g.cgroup && e->group.wait == g.wait &&
+        e->group.waker == g.waker)
         return e->index;
     uint32_t group = stacks_intern_group(c->stacks, &g);
     *e = (struct group_entry){g, group, group != UINT32_MAX};

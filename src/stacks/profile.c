@@ -476,10 +476,16 @@ static int keep_nodes(struct finisher *f, struct error *err)
 static void fold_idle(struct profile *p)
 {
     size_t nr = 0;
-    vec_foreach (s, &p->samples)
-        if (!p->replay || !replay_is_idle(p->replay, s->wait))
-            p->samples.at[nr++] = *s;
+    for (size_t i = 0; i < p->samples.nr; i++) {
+        if (p->replay && replay_is_idle(p->replay, p->samples.at[i].wait))
+            continue;
+        p->samples.at[nr] = p->samples.at[i];
+        if (p->blocks.nr)
+            p->blocks.at[nr] = p->blocks.at[i];
+        nr++;
+    }
     p->samples.nr = nr;
+    p->blocks.nr = p->blocks.nr ? nr : 0;
     p->replay = NULL;
 }
 

@@ -83,14 +83,14 @@ static bool group_equal(const struct stack_group *a, const struct stack_group *b
     return a->comm == b->comm && a->pid == b->pid && a->tid == b->tid && a->cpu == b->cpu &&
            a->block == b->block && a->event == b->event && a->vmstate == b->vmstate &&
            a->reason == b->reason && a->syscall == b->syscall && a->cgroup == b->cgroup &&
-           a->wait == b->wait;
+           a->wait == b->wait && a->waker == b->waker;
 }
 
 static uint64_t group_hash(const struct stack_group *g)
 {
     uint64_t h = hash_combine((uintptr_t)g->comm, (uint64_t)g->pid << 32 | g->tid);
     h = hash_combine(h, (uint64_t)g->cpu << 24 | (uint64_t)g->vmstate << 16 | g->event);
-    h = hash_combine(h, g->cgroup ^ g->wait);
+    h = hash_combine(h, g->cgroup ^ g->wait ^ (uintptr_t)g->waker);
     return hash_combine(h, g->block + ((uint64_t)g->reason << 56 | (uint64_t)g->syscall << 40));
 }
 
@@ -98,9 +98,11 @@ uint32_t stacks_intern_group(struct stacks *s, const struct stack_group *g)
 {
     struct stack_group key = *g;
     uint32_t ret = UINT32_MAX;
+    bool failed = false;
     key.comm = intern_string(s->strings, g->comm ? g->comm : "");
+    key.waker = intern_or_null(s->strings, g->waker, &failed);
     pthread_mutex_lock(&s->lock);
-    if (key.comm)
+    if (key.comm && !failed)
         ret = hash_table_intern(&s->group_table, group_hash(&key), &s->groups, i,
                                 group_equal(&s->groups.at[i], &key), key);
     pthread_mutex_unlock(&s->lock);
@@ -333,7 +335,7 @@ bool stacks_options_equal(const struct stacks_options *a, const struct stacks_op
     return a->by_pid == b->by_pid && a->by_tid == b->by_tid && a->by_cpu == b->by_cpu &&
            a->by_line == b->by_line && a->by_address == b->by_address &&
            a->by_start == b->by_start && a->by_tier == b->by_tier && a->by_state == b->by_state &&
-           a->by_wait == b->by_wait && a->by_cgroup == b->by_cgroup &&
+           a->by_wait == b->by_wait && a->by_waker == b->by_waker && a->by_cgroup == b->by_cgroup &&
            a->by_offset == b->by_offset && a->by_trace == b->by_trace &&
            a->slice_ns == b->slice_ns && a->all_slices == b->all_slices;
 }

@@ -58,6 +58,9 @@ struct stack_group {
     uint8_t reason;
     uint16_t syscall;
     uint64_t cgroup; /* with by_cgroup: its id; else 0 */
+    /* With by_waker, who woke the thread (replay_waker()); NULL: it is not known, or the
+     * thread did not wait. Interned. */
+    const char *waker;
     /* Until stacks_finish(), the number of a wait that may be idle (struct replay_sample). 0
      * afterwards. */
     uint64_t wait;
@@ -81,6 +84,7 @@ struct stacks_options {
     bool by_tier;   /* managed functions that ran in different ways are different */
     bool by_state;  /* group by what VMs said they were doing */
     bool by_wait;   /* group by why a thread waited (offcpu-time) */
+    bool by_waker;  /* group by who woke the threads */
     bool by_cgroup; /* group by the control groups of the threads */
     bool by_offset; /* functions at different offsets are different */
     bool by_trace;  /* functions that ran in different traces are different */

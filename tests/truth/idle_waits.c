@@ -187,11 +187,12 @@ static void pair_make(struct pair *p)
     *p = (struct pair){fds[0], fds[1], epoll_create1(0)};
     epoll_ctl(p->epoll, EPOLL_CTL_ADD, p->client, &in);
 }
-static void start(void *(*f)(void *), void *a)
+static void start(const char *name, void *(*f)(void *), void *a)
 {
     pthread_t t;
     if (pthread_create(&t, NULL, f, a) != 0)
         abort();
+    pthread_setname_np(t, name);
 }
 int main(void)
 {
@@ -202,14 +203,14 @@ int main(void)
     events = epoll_create1(0);
     epoll_ctl(events, EPOLL_CTL_ADD, wake, &in);
     for (int i = 0; i < POOL; i++)
-        start(pool_worker, NULL);
-    start(holder, NULL);
-    start(contender, NULL);
-    start(loop_events, NULL);
+        start("pool", pool_worker, NULL);
+    start("holder", holder, NULL);
+    start("contender", contender, NULL);
+    start("loop", loop_events, NULL);
     for (int i = 0; i < 2; i++) {
         pair_make(&pairs[i]);
-        start(serve, &pairs[i]);
-        start(i ? client_by_epoll : client, &pairs[i]);
+        start("server", serve, &pairs[i]);
+        start("client", i ? client_by_epoll : client, &pairs[i]);
     }
     for (double end = now() + 2; now() < end;) {
         nap(20000);

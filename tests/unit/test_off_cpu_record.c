@@ -22,15 +22,20 @@ static const uint64_t ids[] = {77};
 static struct perfdata_event event = {.name = OFFCPU_NAME, .ids = ids, .nr_ids = 1};
 static uint8_t kernel[1 << 16], written[1 << 16];
 
-static void begin(uint32_t stack)
+static void begin_more(uint32_t stack, bool more)
 {
     const struct perf_event_attr first = {
         .sample_type = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
         .sample_regs_user = perfdata_user_registers(),
         .sample_stack_user = stack};
-    off_cpu_form_set(&form, &first);
+    off_cpu_form_set(&form, &first, more);
     assert_false(form.attr.sample_type & PERF_SAMPLE_RAW); /* perf would take it for its own */
     event.attr = form.attr;
+}
+
+static void begin(uint32_t stack)
+{
+    begin_more(stack, false);
 }
 
 static size_t put(size_t at, const void *from, size_t size)
@@ -164,6 +169,37 @@ static void a_sample_gets_its_form(void **state)
     }
 }
 
+/* With what is known of the end of the wait. The kernel would refuse an event of its own with it.
+ */
+static void a_sample_tells_who_woke(void **state)
+{
+    static const size_t copies[] = {64, 4096, 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof(copies) / sizeof(*copies); i++) {
+        struct off_cpu_due due = due_of(OFF_CPU_FRAMES);
+        struct offcpu_wake wake;
+        struct sample s;
+        due.runqueue = 777;
+        due.waker =
+            (struct off_cpu_waker){OFFCPU_WAKER | OFFCPU_WAKER_CONTEXT, 20, 21, "a name of 15 ch"};
+        begin_more((uint32_t)copies[i], true);
+        assert_false(form.ring.sample_type & PERF_SAMPLE_AUX);
+        if (!copies[i]) {
+            form.attr.sample_type &= ~(uint64_t)PERF_SAMPLE_STACK_USER;
+            form.ring.sample_type &= ~(uint64_t)PERF_SAMPLE_STACK_USER;
+            event.attr = form.attr;
+        }
+        rewrite(kernel_writes(&due, copies[i], copies[i] / 2), &s);
+        assert_wait(&s, OFF_CPU_FRAMES);
+        assert_true(perfdata_offcpu_wake(&s, &wake));
+        assert_true(wake.has_runqueue && wake.runqueue == 777);
+        assert_true(wake.has_waker && wake.has_context && !wake.interrupt && !wake.softirq);
+        assert_int_equal(wake.pid, 20);
+        assert_int_equal(wake.tid, 21);
+        assert_string_equal(wake.comm, "a name of 15 ch");
+    }
+}
+
 /* The kernel makes a record as large as it may be: then the callchain is cut. */
 static void a_full_record_stays_within_its_size(void **state)
 {
@@ -172,11 +208,13 @@ static void a_full_record_stays_within_its_size(void **state)
     (void)state;
     const size_t rest = 8 * 9 + (sizeof(due) + 4 + 7) / 8 * 8 + 8 * (1 + REGISTERS) + 16;
     const size_t copied = (UINT16_MAX - rest) & ~(size_t)7;
-    begin((uint32_t)copied);
-    rewrite(kernel_writes(&due, copied, copied), &s);
-    assert_true(s.nr_callchain > 20 && s.nr_callchain <= OFF_CPU_FRAMES + 1);
-    assert_int_equal(s.stack_dyn_size, copied);
-    assert_int_equal(s.period, 1000000);
+    for (int more = 0; more < 2; more++) {
+        begin_more((uint32_t)copied, more);
+        rewrite(kernel_writes(&due, copied, copied), &s);
+        assert_true(s.nr_callchain > 20 && s.nr_callchain <= OFF_CPU_FRAMES + 1);
+        assert_int_equal(s.stack_dyn_size, copied);
+        assert_int_equal(s.period, 1000000);
+    }
 }
 
 static void what_is_damaged_is_seen(void **state)
@@ -233,6 +271,24 @@ static void who_waits_at_the_end_is_a_sample(void **state)
     }
 }
 
+static void a_thread_that_could_run_waits_for_a_cpu(void **state)
+{
+    struct off_cpu_thread t = {.tid = 11, .pid = 10, .syscall = -1, .is_64bit = 1};
+    const struct off_cpu_end end = {.id = 77, .time = 9, .waited = 12345, .size = 0};
+    (void)state;
+    begin_more(64, true);
+    for (int runnable = 0; runnable < 2; runnable++) {
+        struct offcpu_wake wake;
+        struct sample s;
+        t.state = runnable ? OFFCPU_RUNNABLE : OFFCPU_INTERRUPTIBLE;
+        const struct perf_event_header *h = off_cpu_form_thread(&form, &t, &end);
+        assert_non_null(h);
+        assert_int_equal(perfdata_sample_parse(&event, h, h->size, &s, NULL), 0);
+        assert_true(perfdata_offcpu_wake(&s, &wake) && !wake.has_waker);
+        assert_int_equal(wake.runqueue, runnable ? 12345 : 0);
+    }
+}
+
 /* The reader has told it: nothing of it is trusted. */
 static void lies_about_a_thread_are_refused(void **state)
 {
@@ -261,6 +317,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sample_gets_its_form),
+        cmocka_unit_test(a_sample_tells_who_woke),
+        cmocka_unit_test(a_thread_that_could_run_waits_for_a_cpu),
         cmocka_unit_test(a_full_record_stays_within_its_size),
         cmocka_unit_test(what_is_damaged_is_seen),
         cmocka_unit_test(who_waits_at_the_end_is_a_sample),

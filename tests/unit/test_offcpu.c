@@ -108,6 +108,60 @@ static void the_state_gives_the_reason(void **state)
         assert_int_equal(wait_reason_of(rows[i].state), rows[i].reason);
 }
 
+/* A sample with this for its end. `size`: bytes of it that are there. */
+static struct sample woken(const struct offcpu_more *more, size_t size)
+{
+    return (struct sample){.event = &offcpu, .aux = (const uint8_t *)more, .aux_size = size};
+}
+
+static void the_end_of_a_wait_is_read(void **state)
+{
+    const struct {
+        uint32_t flags;
+        const char *name;
+    } rows[] = {{OFFCPU_RUNQUEUE, ""},
+                {OFFCPU_WAKER, "sh:12 [?]"},
+                {OFFCPU_WAKER | OFFCPU_WAKER_CONTEXT, "sh:12"},
+                {OFFCPU_WAKER | OFFCPU_WAKER_CONTEXT | OFFCPU_WAKER_SOFTIRQ, "sh:12 [softirq]"},
+                {OFFCPU_WAKER | OFFCPU_WAKER_CONTEXT | OFFCPU_WAKER_INTERRUPT, "[interrupt]"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const struct offcpu_more more = {
+            .flags = rows[i].flags, .waker_pid = 11, .waker_tid = 12, .runqueue = 5, .waker = "sh"};
+        char name[OFFCPU_WAKER_NAME];
+        struct offcpu_wake wake;
+        struct sample s = woken(&more, sizeof(more));
+        assert_true(perfdata_offcpu_wake(&s, &wake));
+        offcpu_waker_name(&wake, name);
+        assert_string_equal(name, rows[i].name);
+        assert_int_equal(wake.runqueue, 5);
+    }
+}
+
+static void what_says_nothing_of_its_end_is_refused(void **state)
+{
+    struct offcpu_more more = {.flags = OFFCPU_WAKER, .waker_tid = 12};
+    struct offcpu_wake wake;
+    char name[OFFCPU_WAKER_NAME];
+    (void)state;
+    for (size_t size = 0; size < sizeof(more); size++) {
+        struct sample s = woken(&more, size);
+        assert_false(perfdata_offcpu_wake(&s, &wake));
+    }
+    memset(more.waker, 'x', sizeof(more.waker)); /* without its 0 */
+    struct sample s = woken(&more, sizeof(more));
+    assert_true(perfdata_offcpu_wake(&s, &wake));
+    offcpu_waker_name(&wake, name);
+    assert_string_equal(name, "xxxxxxxxxxxxxxx:12 [?]");
+    more.flags = 0;
+    assert_false(perfdata_offcpu_wake(&s, &wake));
+    more.flags = OFFCPU_WAKER;
+    s.event = NULL;
+    assert_false(perfdata_offcpu_wake(&s, &wake));
+    s = sample_of(&(struct offcpu_wait){0}); /* of an older version, or without --runqueue */
+    assert_false(perfdata_offcpu_wake(&s, &wake));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +170,8 @@ int main(void)
         cmocka_unit_test(what_is_no_wait_is_refused),
         cmocka_unit_test(no_number_of_a_reason_leads_astray),
         cmocka_unit_test(the_state_gives_the_reason),
+        cmocka_unit_test(the_end_of_a_wait_is_read),
+        cmocka_unit_test(what_says_nothing_of_its_end_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
