@@ -254,9 +254,11 @@ static int allow_opening(int reader, struct error *err)
     return load_filter(filter, ok, err);
 }
 
-/* What a recorder has no use for once it records, and what would help whoever takes it over. */
-static int forbid_calls(struct error *err)
+/* What a recorder has no use for once it records, and what would help whoever takes it over.
+ * `probes`: it opens events. */
+static int forbid_calls(bool probes, struct error *err)
 {
+    static const int events[] = {SCMP_SYS(perf_event_open)};
     static const int calls[] = {SCMP_SYS(execve),
                                 SCMP_SYS(execveat),
                                 SCMP_SYS(ptrace),
@@ -299,7 +301,6 @@ static int forbid_calls(struct error *err)
                                 SCMP_SYS(keyctl),
                                 SCMP_SYS(add_key),
                                 SCMP_SYS(request_key),
-                                SCMP_SYS(perf_event_open),
                                 SCMP_SYS(open_by_handle_at),
                                 SCMP_SYS(acct),
                                 SCMP_SYS(clock_settime),
@@ -310,7 +311,8 @@ static int forbid_calls(struct error *err)
                                 SCMP_SYS(syslog)};
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     bool ok =
-        filter && add_all(filter, SCMP_ACT_ERRNO(EPERM), calls, sizeof(calls) / sizeof(*calls));
+        filter && add_all(filter, SCMP_ACT_ERRNO(EPERM), calls, sizeof(calls) / sizeof(*calls)) &&
+        add_all(filter, SCMP_ACT_ERRNO(EPERM), events, probes ? 0 : 1);
     return load_filter(filter, ok, err);
 }
 #else
@@ -333,8 +335,9 @@ static int allow_opening(int reader, struct error *err)
     return not_filtered(err);
 }
 
-static int forbid_calls(struct error *err)
+static int forbid_calls(bool probes, struct error *err)
 {
+    (void)probes;
     return not_filtered(err);
 }
 #endif
@@ -374,5 +377,5 @@ int confine_recorder(bool files, bool probes, struct error *err)
         return error_system(err, errno, "capabilities cannot be given up");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_system(err, errno, "privileges cannot be renounced for good");
-    return forbid_calls(err);
+    return forbid_calls(probes, err);
 }
