@@ -171,7 +171,7 @@ struct process {
 };
 typedef VEC(struct process) process_vec;
 
-static void put_process(const struct process *p, struct text *out)
+static void put_process(const struct process *p, bool is_command, struct text *out)
 {
     const struct alloc_trace_info *i = &p->info;
     if (p->bad.kind) {
@@ -191,7 +191,7 @@ static void put_process(const struct process *p, struct text *out)
     if (i->flags & TRACE_OWN_NEW)
         text_string(out, "ljperf alloc-trace: operator new is the allocator's own, and its blocks "
                          "are missing: run the command with glibc's malloc\n");
-    if (!alloc_counts_calls(&p->counts))
+    if (is_command && !alloc_counts_calls(&p->counts))
         text_string(out, "ljperf alloc-trace: no call was seen: it makes none, or has an allocator "
                          "of its own\n");
 }
@@ -275,7 +275,7 @@ static int report(const struct trace_command *t, struct text *out, struct error 
         qsort(all.at, all.nr, sizeof(*all.at), compare_processes);
     for (size_t i = 0; i < all.nr; i++) {
         if (i < PROCESSES_SHOWN)
-            put_process(&all.at[i], out);
+            put_process(&all.at[i], strcmp(all.at[i].path, t->path) == 0, out);
         put_losses(&all.at[i], out);
         if (all.at[i].bad.kind && !failed)
             failed = error_set(err, ERROR_FORMAT, "not all traces can be read");
