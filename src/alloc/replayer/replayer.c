@@ -117,8 +117,9 @@ static uint64_t kib_behind(const char *text, const char *key)
     return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* Returns the anonymous memory of the process, bytes. The kernel walks the page tables: its
- * counters, and with them the VmHWM of /proc/self/status, may be wrong by 64 pages a processor. */
+/* Returns the anonymous memory of the process, bytes. The kernel walks the page tables. Its
+ * counters are sums of what each processor has noted so far, and VmHWM of /proc/self/status is
+ * taken of them: on two processors it is wrong by up to 40 pages, and by more on more. */
 static uint64_t anonymous_memory(const struct replayer *r)
 {
     char text[4096];
