@@ -326,10 +326,11 @@ int off_cpu_switch(uint64_t *ctx)
 
 /* ---- who wakes ------------------------------------------------------------------------------- */
 
-/* The number of nested contexts that the kernel keeps for a cpu (include/linux/preempt.h). */
+/* The kernel's count of nested contexts (include/linux/preempt.h). Interrupts are counted from bit
+ * 16 on, since Linux 7 from bit 24 on: below is then how often Rust code has turned them off. */
 enum {
     COUNT_SOFTIRQ = 1 << 8,
-    COUNT_INTERRUPT = 0xff << 16, /* interrupts, and those that cannot be masked */
+    COUNT_INTERRUPT = 0x7fff0000,
 };
 
 #if defined(__TARGET_ARCH_x86)
@@ -363,6 +364,7 @@ static __always_inline uint32_t off_cpu_context(const struct off_cpu_settings *s
                                                 uint32_t *nested)
 {
     const struct task_struct___local *task = (const void *)bpf_get_current_task();
+    (void)settings;
     *nested = (uint32_t)BPF_CORE_READ(task, thread_info.preempt_count);
     return OFFCPU_WAKER_CONTEXT;
 }
@@ -383,7 +385,7 @@ static __always_inline void off_cpu_note_waker(const struct off_cpu_settings *se
 {
     uint64_t id = bpf_get_current_pid_tgid();
     uint32_t nested = 0, context = off_cpu_context(settings, &nested);
-    if (!context)
+    if (!context || !(uint32_t)id)
         context = off_cpu_guess_context((uint32_t)id);
     else if (nested & COUNT_INTERRUPT)
         context |= OFFCPU_WAKER_INTERRUPT;
