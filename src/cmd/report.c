@@ -281,7 +281,8 @@ static const struct option_row rows[] = {
     {ROW_CALL(
          's', "sort", "KEYS", take_sort,
          "Make one row of samples with equal keys: comm, dso, sym, pid, tgid, cpu, srcline, "
-         "srcfile, state, trace, time, parent, package, own, handler, reason, syscall, waker, symoff, "
+         "srcfile, state, trace, time, parent, package, own, handler, reason, syscall, waker, "
+         "symoff, "
          "cgroup (comm,dso,sym). Keys before the word overhead order the rows; sample and period "
          "are columns; +KEY adds one."),
      .list = true, .word_list = report_key_names},

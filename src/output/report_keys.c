@@ -206,7 +206,7 @@ void report_put_key(struct text *t, const struct report *r, const struct report_
     const struct function *f = report_row_function(r, row);
     switch (key) {
     case KEY_DSO:
-        text_symbol(t, f && f->module ? report_module(f) : "[none]");
+        text_symbol(t, f && f->module ? report_module(f) : "[unknown]");
         break;
     case KEY_SYM:
         report_put_function(t, f, true);
@@ -217,7 +217,7 @@ void report_put_key(struct text *t, const struct report *r, const struct report_
             text_printf(t, "+0x%" PRIx32, f->offset);
         break;
     case KEY_PACKAGE:
-        text_symbol(t, f ? r->packages[row->function] : "[none]");
+        text_symbol(t, f ? r->packages[row->function] : "[unknown]");
         break;
     case KEY_SRCLINE:
     case KEY_SRCFILE:

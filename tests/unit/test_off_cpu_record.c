@@ -274,7 +274,8 @@ static void who_waits_at_the_end_is_a_sample(void **state)
 static void a_thread_that_could_run_waits_for_a_cpu(void **state)
 {
     struct off_cpu_thread t = {.tid = 11, .pid = 10, .syscall = -1, .is_64bit = 1};
-    const struct off_cpu_end end = {.id = 77, .time = 9, .waited = 12345, .size = 0};
+    static const uint8_t stack[8];
+    const struct off_cpu_end end = {.id = 77, .time = 9, .waited = 12345, .stack = stack};
     (void)state;
     begin_more(64, true);
     for (int runnable = 0; runnable < 2; runnable++) {
