@@ -137,6 +137,9 @@ struct census_heap {
     /* Tell `take` of the references from which the collector begins. NULL: which objects are
      * reached is not known; references() is NULL, too. */
     void (*roots)(void *heap, census_take_reference *take, void *context);
+    /* The same for references that only count where no way from the others leads to an object.
+     * NULL: there are none. */
+    void (*late_roots)(void *heap, census_take_reference *take, void *context);
     /* Tell `take` of the references of an object. */
     void (*references)(void *heap, const struct census_object *o, census_take_reference *take,
                        void *context);
@@ -146,6 +149,7 @@ struct census_heap {
     void (*describe)(void *heap, const struct census_object *o, struct text *out);
     /* Append the name of a closure's upvalue; `number`: from 1. Returns false: it has no name. */
     bool (*upvalue)(void *heap, uint64_t closure, unsigned number, struct text *out);
+    const char *upvalue_name; /* what it is called; NULL: "upvalue" */
     /* Append a string's text, at most `max` bytes. Returns false: there is no string. */
     bool (*string)(void *heap, uint64_t address, size_t max, struct text *out);
 };

@@ -226,6 +226,16 @@ static void take_reference(void *context, const struct census_reference *r)
     to->failed |= !vec_push(&to->queue, number);
 }
 
+/* Follow the references of the objects in the queue, from the `first` on. */
+static void follow(struct reach *r, size_t first)
+{
+    struct census *c = r->c;
+    for (size_t i = first; i < r->queue.nr && !r->failed; i++) {
+        r->from = r->queue.at[i];
+        c->heap->references(c->of, &c->objects.at[r->from], take_reference, r);
+    }
+}
+
 int census_reach(struct census *c, struct error *err)
 {
     struct reach r = {.c = c, .from = CENSUS_NONE};
@@ -237,9 +247,12 @@ int census_reach(struct census *c, struct error *err)
     if (c->parents.nr)
         memset(c->parents.at, 0, c->parents.nr * sizeof(*c->parents.at));
     c->heap->roots(c->of, take_reference, &r);
-    for (size_t i = 0; i < r.queue.nr && !r.failed; i++) {
-        r.from = r.queue.at[i];
-        c->heap->references(c->of, &c->objects.at[r.from], take_reference, &r);
+    follow(&r, 0);
+    if (c->heap->late_roots) {
+        const size_t first = r.queue.nr;
+        r.from = CENSUS_NONE;
+        c->heap->late_roots(c->of, take_reference, &r);
+        follow(&r, first);
     }
     vec_free(&r.queue);
     return r.failed ? error_no_memory(err) : 0;
@@ -283,12 +296,13 @@ static void put_upvalue(const struct census *c, const struct census_parent *p, s
 {
     struct text name = {0};
     const uint64_t closure = c->objects.at[p->from].address;
+    const char *called = c->heap->upvalue_name ? c->heap->upvalue_name : "upvalue";
     if (c->heap->upvalue(c->of, closure, (unsigned)p->number, &name)) {
-        text_string(out, "<upvalue ");
+        text_printf(out, "<%s ", called);
         text_escaped_bytes(out, name.at, name.size);
         text_char(out, '>');
     } else {
-        text_printf(out, "<upvalue %lld>", (long long)p->number);
+        text_printf(out, "<%s %lld>", called, (long long)p->number);
     }
     text_free(&name);
 }

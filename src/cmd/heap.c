@@ -43,7 +43,7 @@ const struct option_set heap_command_line = {
     .about =
         "Counts the objects on the heaps of LuaJIT, Lua and V8 (Node.js): bytes by type,\n"
         "functions by where they are defined, tables and objects by their fields, the largest\n"
-        "objects, and of Lua how each is reached. A live process is stopped while its memory\n"
+        "objects, and how each is reached. A live process is stopped while its memory\n"
         "is copied, and goes on while the copy is counted.\n",
     .sections = {{.rows = rows}, COMMON_SECTION},
     .arguments = ARGUMENTS_TAKEN,
@@ -92,11 +92,25 @@ static uint64_t memory_size(const struct heap *h)
     return size;
 }
 
+/* Of a core: the data of files may refer to objects, too. */
+static int note_data(struct heap *h, struct error *err)
+{
+    const size_t nr = h->vms.anonymous.nr;
+    vec_foreach (w, &h->vms.writable) {
+        bool is_known = false;
+        for (size_t i = 0; i < nr && !is_known; i++)
+            is_known = h->vms.anonymous.at[i].start == w->start;
+        if (!is_known && !vec_push(&h->vms.anonymous, *w))
+            return error_no_memory(err);
+    }
+    return 0;
+}
+
 /* A live process's memory is that of the copy: what was mapped meanwhile is in it. */
 static int note_copied(struct heap *h, struct error *err)
 {
     if (!h->process.process)
-        return 0;
+        return note_data(h, err);
     h->vms.anonymous.nr = 0;
     vec_foreach (r, &h->copy.ranges) {
         if (!vec_push(&h->vms.anonymous, (struct memory_range){r->start, r->start + r->size}))

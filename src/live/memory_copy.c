@@ -2,6 +2,7 @@
 #include "live/memory_copy.h"
 
 #include "base/heap.h"
+#include "base/process_maps.h"
 
 #include <string.h>
 
@@ -74,11 +75,27 @@ static void copy_range(struct memory_copy *c, const struct memory_copied *r,
     }
 }
 
+/* Add the first thread's stack; those of the others are anonymous memory. */
+static int add_stack(pid_t pid, lua_scan_range_list *ret, struct error *err)
+{
+    struct process_maps maps;
+    bool ok = true;
+    if (process_maps_read(pid, &maps, err) < 0)
+        return -1;
+    vec_foreach (map, &maps.maps) {
+        if (ok && strcmp(map->path, "[stack]") == 0)
+            ok = vec_push(ret, (struct memory_range){map->start, map->end});
+    }
+    process_maps_free(&maps);
+    return ok ? 0 : error_no_memory(err);
+}
+
 int memory_copy_take(struct memory_copy *ret, pid_t pid, const struct process_memory *from,
                      uint64_t most, struct error *err)
 {
     lua_scan_range_list ranges = {0};
-    int failed = lua_scan_heap(pid, &ranges, err) || lua_scan_ranges(pid, &ranges, err);
+    int failed = lua_scan_heap(pid, &ranges, err) || lua_scan_ranges(pid, &ranges, err) ||
+                 add_stack(pid, &ranges, err);
     if (!failed && !join_ranges(ret, &ranges))
         failed = error_no_memory(err);
     vec_free(&ranges);

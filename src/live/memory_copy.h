@@ -20,7 +20,7 @@ struct memory_copy {
 };
 
 /* Copy all private memory of a process that was ever written: what is writable, and what is of no
- * file, such as generated code. What cannot be read is left
+ * file, such as generated code and stacks. What cannot be read is left
  * out. `most`: bytes; a process that has more is refused, and the error says how many it has. The
  * memory of an earlier copy in `ret` is used again. */
 int memory_copy_take(struct memory_copy *ret, pid_t pid, const struct process_memory *from,

@@ -83,7 +83,7 @@ const struct v8_shape *v8_heap_shape_of(struct v8_heap *h, uint64_t address)
 
 /* ---- areas of allocators ------------------------------------------------------------------- */
 
-static struct v8_chunk *chunk_at(const struct v8_heap *h, uint64_t address)
+struct v8_chunk *v8_heap_chunk(const struct v8_heap *h, uint64_t address)
 {
     size_t low = 0, high = h->chunks.nr;
     while (low < high) {
@@ -99,7 +99,7 @@ static struct v8_chunk *chunk_at(const struct v8_heap *h, uint64_t address)
 /* An area is three words: where it began, top, limit. Returns whether these are one. */
 static bool is_area(const struct v8_heap *h, const uint64_t *words, bool is_main)
 {
-    const struct v8_chunk *c = words[0] % 8 ? NULL : chunk_at(h, words[0]);
+    const struct v8_chunk *c = words[0] % 8 ? NULL : v8_heap_chunk(h, words[0]);
     return c && words[0] <= words[1] && words[1] <= words[2] && (is_main || words[1] < words[2]) &&
            (words[1] | words[2]) % 8 == 0 && words[0] >= c->begin && words[2] <= c->end &&
            (c->kind == V8_SPACE_NEW || c->kind == V8_SPACE_PAGED);
@@ -129,11 +129,41 @@ static int compare_areas(const void *a, const void *b)
     return x->is_main == y->is_main ? 0 : x->is_main ? -1 : 1;
 }
 
+bool v8_heap_outside(struct v8_heap *h,
+                     bool (*look)(struct v8_heap *h, uint64_t start, uint64_t end, void *context),
+                     void *context)
+{
+    for (size_t i = 0; i < h->m->nr_anonymous; i++) {
+        uint64_t at = h->m->anonymous[i].start;
+        while (at < h->m->anonymous[i].end) {
+            const struct v8_chunk *c = v8_heap_chunk(h, at);
+            uint64_t end = h->m->anonymous[i].end;
+            if (c) {
+                at = c->at + c->size;
+                continue;
+            }
+            for (uint64_t next = at; next < end; next += V8_CHUNK - next % V8_CHUNK) {
+                if (v8_heap_chunk(h, next))
+                    end = next;
+            }
+            if (!look(h, at, end, context))
+                return false;
+            at = end;
+        }
+    }
+    return true;
+}
+
+static bool look_for_areas(struct v8_heap *h, uint64_t start, uint64_t end, void *context)
+{
+    (void)context;
+    return find_areas(h, start, end, false);
+}
+
 /* The isolate's areas are before its Heap or in its spaces; those of its threads may be anywhere.
  */
 static bool find_all_areas(struct v8_heap *h)
 {
-    const struct runtime_memory *m = h->m;
     struct table owners = {0};
     bool ok = find_areas(h, h->at - ISOLATE, h->at, true);
     vec_foreach (c, &h->chunks) {
@@ -142,23 +172,7 @@ static bool find_all_areas(struct v8_heap *h)
         ok = table_put(&owners, c->owner, h) && find_areas(h, c->owner, c->owner + SPACE, true);
     }
     table_free(&owners);
-    for (size_t i = 0; i < m->nr_anonymous && ok; i++) {
-        uint64_t at = m->anonymous[i].start;
-        while (at < m->anonymous[i].end && ok) { /* between the chunks */
-            const struct v8_chunk *c = chunk_at(h, at);
-            uint64_t end = m->anonymous[i].end;
-            if (c) {
-                at = c->at + c->size;
-                continue;
-            }
-            for (uint64_t next = at; next < end; next += V8_CHUNK - next % V8_CHUNK) {
-                if (chunk_at(h, next))
-                    end = next;
-            }
-            ok = find_areas(h, at, end, false);
-            at = end;
-        }
-    }
+    ok = ok && v8_heap_outside(h, look_for_areas, NULL);
     if (h->areas.nr)
         qsort(h->areas.at, h->areas.nr, sizeof(*h->areas.at), compare_areas);
     return ok;
@@ -186,7 +200,7 @@ static bool find_filled(struct v8_heap *h)
 {
     uint64_t words[2]; /* the next chunk, the one before */
     vec_foreach (a, &h->areas) {
-        struct v8_chunk *c = a->is_main ? chunk_at(h, a->top - (a->top == a->limit)) : NULL;
+        struct v8_chunk *c = a->is_main ? v8_heap_chunk(h, a->top - (a->top == a->limit)) : NULL;
         if (c && c->kind == V8_SPACE_NEW && !c->is_from)
             h->current = c;
     }
@@ -224,7 +238,7 @@ static void note_buffer(struct v8_heap *h, uint64_t address)
         !v8_word(&h->r, address + (uint64_t)h->l->buffer_bytes, &bytes) ||
         !v8_word(&h->r, address + (uint64_t)h->l->buffer_data, &data))
         return;
-    if (!data || !bytes || bytes >> 48 || chunk_at(h, data))
+    if (!data || !bytes || bytes >> 48 || v8_heap_chunk(h, data))
         return;
     h->outside[CENSUS_BUFFERS].nr++;
     h->outside[CENSUS_BUFFERS].bytes += bytes;
@@ -248,6 +262,9 @@ static bool note_object(struct v8_heap *h, uint64_t address, const struct v8_sha
         note_buffer(h, address);
     else if (s->type < h->l->nonstring)
         note_string(h, address, s->type);
+    enum { NATIVE_CONTEXT = 7 };
+    if (s->type == h->l->type_context + NATIVE_CONTEXT)
+        return vec_push(&h->contexts, address);
     if (s->type != h->l->type_sfi)
         return true;
     const uint64_t bytecode = v8_sfi_bytecode(&h->r, address | 1);
@@ -332,7 +349,7 @@ static bool is_evacuated(struct v8_heap *h, const struct v8_chunk *c)
 {
     uint64_t word;
     return !area_at(h, c->begin) && v8_word(&h->r, c->begin, &word) && word && word % 8 == 0 &&
-           chunk_at(h, word);
+           v8_heap_chunk(h, word);
 }
 
 static int list_paged(struct lister *l, const struct v8_chunk *c)
@@ -425,6 +442,7 @@ static int objects(void *heap, census_take_object *take, void *context, struct e
     struct v8_heap *h = heap;
     struct lister l = {.h = h, .take = take, .context = context, .err = err};
     h->total = h->gaps = 0;
+    h->contexts.nr = 0;
     memset(h->outside, 0, sizeof(h->outside));
     vec_foreach (c, &h->chunks) {
         if (list_chunk(&l, c))
@@ -468,6 +486,7 @@ static void end(void *heap)
     vec_free(&h->chunks);
     vec_free(&h->areas);
     vec_free(&h->shapes);
+    vec_free(&h->contexts);
     hash_table_free(&h->by_map);
     table_free(&h->functions);
     table_free(&h->filled);
@@ -559,5 +578,10 @@ const struct census_heap v8_census = {.find = find,
                                       .outside = outside,
                                       .string_identity = v8_heap_string_identity,
                                       .objects = objects,
+                                      .roots = v8_heap_roots,
+                                      .late_roots = v8_heap_late_roots,
+                                      .references = v8_heap_references,
+                                      .upvalue = v8_heap_variable,
+                                      .upvalue_name = "variable",
                                       .describe = v8_heap_describe,
                                       .string = v8_heap_string};

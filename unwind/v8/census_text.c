@@ -10,7 +10,10 @@
 #include <string.h>
 
 enum {
-    NAME = 64,             /* characters of a name */
+    NAME = 64, /* characters of a name */
+    MAP_BITS_2 = 15,
+    IS_OF_BASE = 1, /* of MAP_BITS_2: the class that was called has made the object itself */
+    MAP_PROTOTYPE = 24,
     TRANSITIONS_MAX = 4096 /* maps from an object's map back to that of its constructor */
 };
 
@@ -148,115 +151,6 @@ static bool put_name(struct v8_heap *h, uint64_t sfi, struct text *out)
     return v8_string_length(&h->r, name) > 0 && v8_string(&h->r, name, NAME, out);
 }
 
-/* ---- properties ---------------------------------------------------------------------------- */
-
-enum {
-    MAP_INOBJECT = 9,
-    MAP_BITS_2 = 15,
-    MAP_BITS_3 = 16,
-    MAP_PROTOTYPE = 24,
-    MAP_DESCRIPTORS = 40
-};
-enum { OWN_SHIFT = 10, OWN_MASK = 1023, IS_DICTIONARY = 1 << 21 }; /* of MAP_BITS_3 */
-enum { IS_OF_BASE = 1 }; /* of MAP_BITS_2: the class that was called has made the object itself */
-enum { OBJECT_PROPERTIES = 8, ARRAY_DATA = 16 };
-
-/* A descriptor of a map's field: a name, numbers, and a value if no object has the field itself. */
-enum { DESCRIPTOR = 24, IS_ACCESSOR = 1, IS_IN_MAP = 1 << 5, FIELD_SHIFT = 19, FIELD_MASK = 1023 };
-
-/* Where a map's descriptors are. */
-struct fields {
-    uint64_t first; /* address */
-    unsigned nr;
-    bool is_dictionary; /* each object has a table of its own instead */
-};
-
-static bool fields_read(struct v8_heap *h, uint64_t map, struct fields *ret)
-{
-    uint64_t array;
-    uint32_t bits;
-    if (!v8_read(&h->r, v8_address(map) + MAP_BITS_3, &bits, sizeof(bits)) ||
-        !v8_slot(&h->r, map, MAP_DESCRIPTORS, &array) || !v8_is_pointer(array))
-        return false;
-    *ret = (struct fields){.first = v8_address(array) + (uint64_t)h->l->descriptors_first,
-                           .nr = bits >> OWN_SHIFT & OWN_MASK,
-                           .is_dictionary = bits & IS_DICTIONARY};
-    return true;
-}
-
-static bool is_text(struct v8_heap *h, uint64_t string, const char *is)
-{
-    struct text text = {0};
-    const bool same = v8_string_length(&h->r, string) == (int64_t)strlen(is) &&
-                      v8_string(&h->r, string, strlen(is), &text) &&
-                      memcmp(text.at, is, text.size) == 0;
-    text_free(&text);
-    return same;
-}
-
-/* Returns the value of an object's field, whose descriptor has these numbers; 0: it has none. */
-static uint64_t field_value(struct v8_heap *h, uint64_t object, uint64_t map, int32_t details)
-{
-    uint8_t words, first;
-    uint64_t array, value = 0;
-    const struct v8_shape *s = v8_heap_shape(h, map);
-    if (!s || !v8_read(&h->r, v8_address(map) + MAP_INOBJECT, &first, 1))
-        return 0;
-    words = s->words;
-    const uint32_t field = (uint32_t)details >> FIELD_SHIFT & FIELD_MASK;
-    if (words >= first && field < (uint32_t)(words - first))
-        return v8_word(&h->r, v8_address(object) + 8 * ((uint64_t)first + field), &value) ? value
-                                                                                          : 0;
-    if (!v8_slot(&h->r, object, OBJECT_PROPERTIES, &array) || !v8_is_pointer(array) ||
-        words < first)
-        return 0;
-    const uint64_t behind = field - (uint64_t)(words - first);
-    return v8_word(&h->r, v8_address(array) + ARRAY_DATA + 8 * behind, &value) ? value : 0;
-}
-
-/* The same of an object with a table: some words of the table's own, then three for each entry. */
-static uint64_t dictionary_value(struct v8_heap *h, uint64_t object, const char *name)
-{
-    enum { CAPACITY = 2, ENTRY = 3, ENTRIES_MAX = 1 << 16 };
-    uint64_t table, length, capacity, entry[2];
-    if (!v8_slot(&h->r, object, OBJECT_PROPERTIES, &table) || !v8_is_pointer(table) ||
-        !v8_slot(&h->r, table, h->l->array_length, &length) ||
-        !v8_slot(&h->r, table, ARRAY_DATA + 8 * CAPACITY, &capacity) || !v8_is_smi(length) ||
-        !v8_is_smi(capacity) || v8_smi(capacity) < 0 || v8_smi(capacity) > ENTRIES_MAX ||
-        v8_smi(length) < ENTRY * v8_smi(capacity))
-        return 0;
-    uint64_t at =
-        v8_address(table) + ARRAY_DATA + 8 * (uint64_t)(v8_smi(length) - ENTRY * v8_smi(capacity));
-    for (int32_t i = 0; i < v8_smi(capacity); i++, at += 8 * ENTRY) {
-        if (!v8_read(&h->r, at, entry, sizeof(entry)))
-            return 0;
-        if (v8_is_pointer(entry[0]) && is_text(h, entry[0], name))
-            return entry[1];
-    }
-    return 0;
-}
-
-/* Returns the value of an object's own property; 0: it has none. */
-static uint64_t property(struct v8_heap *h, uint64_t object, const char *name)
-{
-    struct fields f;
-    uint64_t map, entry[3];
-    if (!v8_is_pointer(object) || !v8_slot(&h->r, object, 0, &map) || !v8_heap_shape(h, map) ||
-        !fields_read(h, map, &f))
-        return 0;
-    if (f.is_dictionary)
-        return dictionary_value(h, object, name);
-    for (unsigned i = 0; i < f.nr; i++) {
-        if (!v8_read(&h->r, f.first + DESCRIPTOR * (uint64_t)i, entry, sizeof(entry)))
-            return 0;
-        const int32_t details = v8_smi(entry[1]);
-        if (!is_text(h, entry[0], name) || details & IS_ACCESSOR)
-            continue;
-        return details & IS_IN_MAP ? entry[2] : field_value(h, object, map, details);
-    }
-    return 0;
-}
-
 /* ---- classes ------------------------------------------------------------------------------- */
 
 /* Append the name of the function that has made objects of a map. The map leads back to the one
@@ -268,7 +162,7 @@ static bool put_constructor(struct v8_heap *h, uint64_t map, struct text *out)
     uint8_t bits;
     if (v8_read(&h->r, v8_address(map) + MAP_BITS_2, &bits, 1) && !(bits & IS_OF_BASE) &&
         v8_slot(&h->r, map, MAP_PROTOTYPE, &prototype) &&
-        put_name(h, v8_function_sfi(&h->r, property(h, prototype, "constructor")), out))
+        put_name(h, v8_function_sfi(&h->r, v8_property(h, prototype, "constructor")), out))
         return true;
     for (unsigned i = 0; i < TRANSITIONS_MAX; i++) {
         if (!v8_slot(&h->r, map, h->l->map_constructor, &to))
@@ -283,15 +177,15 @@ static bool put_constructor(struct v8_heap *h, uint64_t map, struct text *out)
 static void put_fields(struct v8_heap *h, uint64_t map, struct text *out)
 {
     struct census_fields fields = {0};
-    struct fields f;
+    struct v8_fields f;
     uint64_t entry[2];
-    if (!fields_read(h, map, &f))
+    if (!v8_fields_read(h, map, &f))
         return;
     fields.is_large = f.is_dictionary;
     for (unsigned i = 0; i < f.nr && !f.is_dictionary; i++) {
-        if (!v8_read(&h->r, f.first + DESCRIPTOR * (uint64_t)i, entry, sizeof(entry)))
+        if (!v8_read(&h->r, f.first + V8_DESCRIPTOR * (uint64_t)i, entry, sizeof(entry)))
             return;
-        if (!(v8_smi(entry[1]) & (IS_ACCESSOR | IS_IN_MAP)))
+        if (!(v8_smi(entry[1]) & (V8_DETAILS_ACCESSOR | V8_DETAILS_IN_MAP)))
             census_fields_add(&fields,
                               v8_string_length(&h->r, entry[0]) >= 0 ? v8_address(entry[0]) : 0);
     }

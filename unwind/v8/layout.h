@@ -191,8 +191,8 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(buffer_data, "class_JSArrayBuffer__backing_store", U, U, U, U, U, U, U, U, U, U, U, "JSArrayBuffer: where they are") \
     X(type_feedback, "type_FeedbackVector__", U, U, U, U, U, U, U, U, U, U, U, "type of FeedbackVector") \
     X(type_buffer, "type_JSArrayBuffer__", U, U, U, U, U, U, U, U, U, U, U, "type of JSArrayBuffer") \
-    X(type_property_array, "type_PropertyArray__", U, U, U, U, U, U, U, U, U, U, U, "type of PropertyArray") \
-    X(type_template, "type_FunctionTemplateInfo__", U, U, U, U, U, U, U, U, U, U, U, "type of FunctionTemplateInfo") \
+    X(type_weak_ref, "type_JSWeakRef__", U, U, U, U, U, U, U, U, U, U, U, "type of JSWeakRef") \
+    X(type_weak_cell, "type_WeakCell__", U, U, U, U, U, U, U, U, U, U, U, "type of WeakCell") \
     X(smi_shift, "SmiShiftSize", 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, "31: full words; 0: compressed pointers")
 /* clang-format on */
 
