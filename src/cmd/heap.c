@@ -125,7 +125,7 @@ static int count_vm(struct heap *h, const struct memory *m, const struct runtime
 {
     const struct runtime *rt = vm->instance->runtime;
     const struct runtime_memory all = session_vms_memory(&h->vms, m);
-    struct census c = {0};
+    struct census c = {.heap = rt->census};
     struct error broken = {0};
     void *of = NULL;
     int failed = 0;

@@ -516,7 +516,7 @@ static int begin(const struct runtime_memory *m, const struct runtime_vm *vm, vo
                  struct error *err)
 {
     const struct v8_layout *l = vm->instance->layout;
-    if (!v8_chunks_known(l))
+    if (!v8_chunks_known(l) || !v8_types_known(l))
         return error_set(err, ERROR_UNSUPPORTED,
                          "the heap of V8 %d.%d is not known, only those of Node.js 18 and of 20 to "
                          "26 (10.2, 11.3 to 14.6)",

@@ -176,6 +176,18 @@ static void set_raw(struct v8_types *t, const struct v8_layout *l)
     }
 }
 
+bool v8_types_known(const struct v8_layout *l)
+{
+    enum { NEIGHBOURS = 32 };
+    const int32_t types[] = {l->type_array, l->type_bytes,   l->type_feedback,  l->type_symbol,
+                             l->type_proxy, l->type_context, l->type_weak_array};
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        if (types[i] <= 0 || types[i] >= V8_TYPES_MAX - NEIGHBOURS)
+            return false;
+    }
+    return true;
+}
+
 struct v8_types *v8_types_create(const struct v8_layout *l)
 {
     struct v8_types *t = calloc(1, sizeof(*t));

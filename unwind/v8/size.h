@@ -21,7 +21,9 @@ struct v8_types {
     int32_t filler, free_space;       /* types of gaps */
 };
 
-/* Returns NULL when memory is out. */
+/* Returns whether a layout has the types from which the others follow. A file says them. */
+bool v8_types_known(const struct v8_layout *l);
+/* Returns NULL when memory is out. `l`: v8_types_known(). */
 struct v8_types *v8_types_create(const struct v8_layout *l);
 void v8_types_free(struct v8_types *t);
 
