@@ -165,6 +165,17 @@ static void set_strings(struct v8_types *t, const struct v8_layout *l)
     }
 }
 
+/* The first type behind JSObject is that of objects that C++ makes from a template. */
+static void set_api_objects(struct v8_types *t)
+{
+    for (int32_t i = 0; i + 1 < V8_TYPES_MAX; i++) {
+        if (t->names[i] && strcmp(t->names[i], "JSObject") == 0) {
+            set_type(t, i + 1, "JSApiObject", RULE_NONE, CENSUS_OBJECT);
+            return;
+        }
+    }
+}
+
 static void set_raw(struct v8_types *t, const struct v8_layout *l)
 {
     const int32_t raw[] = {l->type_bytes,  l->type_trusted_bytes, l->type_double_array,
@@ -215,6 +226,10 @@ struct v8_types *v8_types_create(const struct v8_layout *l)
     set_type(t, t->filler, "Filler", RULE_NONE, CENSUS_OTHER);
     set_type(t, t->free_space, "FreeSpace", l->column < V13_6 ? RULE_FREE_BYTES : RULE_FREE_WORDS,
              CENSUS_OTHER);
+    for (int32_t i = l->type_function; i >= 0 && i <= l->type_function_last && i < V8_TYPES_MAX;
+         i++)
+        set_type(t, i, "JSFunction", RULE_NONE, CENSUS_FUNCTION); /* classes and the like */
+    set_api_objects(t);
     set_raw(t, l);
     return t;
 }
