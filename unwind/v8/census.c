@@ -274,11 +274,13 @@ static bool note_object(struct v8_heap *h, uint64_t address, const struct v8_sha
 static int take_object(struct lister *l, uint64_t address, const struct v8_shape *s, uint64_t size)
 {
     const struct v8_heap *h = l->h;
-    const struct census_object o = {.address = address,
-                                    .size = size,
-                                    .subtype = s->type,
-                                    .type = s->type < V8_TYPES_MAX ? h->types->kinds[s->type]
-                                                                   : CENSUS_OBJECT};
+    /* Classes and constructors of typed arrays have types of their own. */
+    const bool is_function = s->type >= h->l->type_function && s->type <= h->l->type_function_last;
+    const struct census_object o = {
+        .address = address,
+        .size = size,
+        .subtype = is_function ? (uint16_t)h->l->type_function : s->type,
+        .type = s->type < V8_TYPES_MAX ? h->types->kinds[s->type] : CENSUS_OBJECT};
     if (!note_object(l->h, address, s))
         return error_no_memory(l->err);
     return l->take(l->context, &o, l->err);

@@ -8,6 +8,7 @@
 
 #include "base/cursor.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,14 +155,32 @@ static void set_contexts(struct v8_types *t, const struct v8_layout *l)
                  CENSUS_CONTEXT);
 }
 
+/* A string's type is bits: how it is made, and whether it is one of its text only. */
 static void set_strings(struct v8_types *t, const struct v8_layout *l)
 {
-    static const char *const names[] = {"SeqString", "ConsString", "ExternalString", "SlicedString",
-                                        "String",    "ThinString", "String",         "String"};
+    enum {
+        REPRESENTATION = 7,
+        THIN = 5,
+        ONE_BYTE = 8,
+        UNCACHED = 16,
+        NOT_INTERNALIZED = 32,
+        SHARED = 64
+    };
+    static const char *const made[] = {"Seq", "Cons", "External", "Sliced", "", "Thin", "", ""};
     for (int32_t i = 0; i < l->nonstring && i < V8_TYPES_MAX; i++) {
+        char name[64];
+        /* A thin string's width is that of the string that it stands for. */
+        const char *width = (i & REPRESENTATION) == THIN ? ""
+                            : i & ONE_BYTE               ? "OneByte"
+                                                         : "TwoByte";
+        const bool is_seq = (i & REPRESENTATION) == 0, is_internalized = !(i & NOT_INTERNALIZED);
+        snprintf(name, sizeof(name), "%s%s%s%s%sString", i & SHARED ? "Shared" : "",
+                 i & UNCACHED ? "Uncached" : "",
+                 is_seq && is_internalized ? "" : made[i & REPRESENTATION],
+                 is_internalized ? "Internalized" : "", width);
         free(t->names[i]);
         t->names[i] = NULL;
-        set_type(t, i, names[i & 7], RULE_NONE, CENSUS_STRING);
+        set_type(t, i, name, RULE_NONE, CENSUS_STRING);
     }
 }
 
@@ -226,9 +245,6 @@ struct v8_types *v8_types_create(const struct v8_layout *l)
     set_type(t, t->filler, "Filler", RULE_NONE, CENSUS_OTHER);
     set_type(t, t->free_space, "FreeSpace", l->column < V13_6 ? RULE_FREE_BYTES : RULE_FREE_WORDS,
              CENSUS_OTHER);
-    for (int32_t i = l->type_function; i >= 0 && i <= l->type_function_last && i < V8_TYPES_MAX;
-         i++)
-        set_type(t, i, "JSFunction", RULE_NONE, CENSUS_FUNCTION); /* classes and the like */
     set_api_objects(t);
     set_raw(t, l);
     return t;
