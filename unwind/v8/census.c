@@ -311,6 +311,13 @@ static void skip_area(struct walk *w, const struct v8_area *a)
     w->at += bytes;
 }
 
+/* Returns whether a chunk has no more objects by V8's own count: what follows is free, and V8 has
+ * not made a filler of it. */
+static bool has_all(const struct v8_chunk *c, const struct walk *w)
+{
+    return c->kind == V8_SPACE_PAGED && w->objects + w->areas + w->main >= c->allocated;
+}
+
 static int walk_chunk(struct lister *l, const struct v8_chunk *c, struct walk *w)
 {
     struct v8_heap *h = l->h;
@@ -330,7 +337,8 @@ static int walk_chunk(struct lister *l, const struct v8_chunk *c, struct walk *w
         }
         const uint64_t size = s ? v8_object_size(&h->r, h->types, s, bytes, left) : 0;
         if (!size || size > left) {
-            note_unread(l, w->at, left, s);
+            if (!has_all(c, w))
+                note_unread(l, w->at, left, s);
             return 0;
         }
         if (s->type == h->types->filler || s->type == h->types->free_space) {
