@@ -310,9 +310,9 @@ static int forbid_calls(bool probes, struct error *err)
                                 SCMP_SYS(personality),
                                 SCMP_SYS(syslog)};
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    bool ok =
-        filter && add_all(filter, SCMP_ACT_ERRNO(EPERM), calls, sizeof(calls) / sizeof(*calls)) &&
-        add_all(filter, SCMP_ACT_ERRNO(EPERM), events, probes ? 0 : 1);
+    bool ok = filter &&
+              add_all(filter, SCMP_ACT_ERRNO(EPERM), calls, sizeof(calls) / sizeof(*calls)) &&
+              add_all(filter, SCMP_ACT_ERRNO(EPERM), events, probes ? 0 : 1);
     return load_filter(filter, ok, err);
 }
 #else

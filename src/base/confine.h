@@ -32,8 +32,8 @@ bool confine_is_wanted(void);
 int confine_reader(const int *keep, size_t nr, int socket, bool bpf, struct error *err);
 
 /* For the recorder itself, once all is open: give up the capabilities that it will not need
- * (`files`: it will begin further files, perhaps where others own the folder; `probes`: it will open
- * events that probe programs, for which the kernel wants CAP_SYS_ADMIN), and the system calls
+ * (`files`: it will begin further files, perhaps where others own the folder; `probes`: it will
+ * open events that probe programs, for which the kernel wants CAP_SYS_ADMIN), and the system calls
  * to execute programs, change others' memory, mount, load modules, or open sockets. Returns -1 as
  * above. */
 int confine_recorder(bool files, bool probes, struct error *err);

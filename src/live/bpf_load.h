@@ -19,7 +19,7 @@ struct bpf_image {
     const void *bytes;
     size_t size;
     const char *const *more; /* names of further programs; ended by NULL. NULL: there are none */
-    int attach_type;         /* enum bpf_attach_type of the program; 0: that which its section names */
+    int attach_type; /* enum bpf_attach_type of the program; 0: that which its section names */
 };
 
 /* Set the sizes and values of the maps of an opened object. */

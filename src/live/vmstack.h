@@ -217,7 +217,7 @@ enum vmstack_counter {
     ALLOC_FREED,        /* sampled blocks that were freed */
     ALLOC_OVER,         /* notes that did not fit into a table */
 
-    OFF_CPU_NO_WAKE,    /* waits that ended, and nobody was seen to wake the thread */
+    OFF_CPU_NO_WAKE, /* waits that ended, and nobody was seen to wake the thread */
     VMSTACK_NR_COUNTERS,
 };
 
@@ -242,8 +242,8 @@ struct off_cpu_settings {
     uint32_t kernel; /* whether samples have kernel stacks */
     uint32_t wakes;  /* whether wake-ups are seen */
     uint32_t wakers; /* whether it is noted who wakes */
-    /* Kernel addresses on x86-64; 0: not known. The first two are of variables of each cpu, of which
-     * a kernel has one: a cpu's own is at the cpu's offset from there. */
+    /* Kernel addresses on x86-64; 0: not known. The first two are of variables of each cpu, of
+     * which a kernel has one: a cpu's own is at the cpu's offset from there. */
     uint64_t preempt_count, pcpu_hot;
     uint64_t cpu_offsets; /* the array of these offsets */
 };

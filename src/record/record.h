@@ -86,7 +86,8 @@ struct capture_hooks {
     unsigned interval_ms;
     /* Where every record wakes the recorder: read the rings again only after so many ms. */
     unsigned rest_ms;
-    /* Set by `opened`: further events that probe programs will be opened while the recording runs. */
+    /* Set by `opened`: further events that probe programs will be opened while the recording runs.
+     */
     bool opens_probes;
     /* Called before anything runs. Events pushed to `more` (attr, name, ids) are written into the
      * recording like its own events. They are copied; their pointers need to live only during the

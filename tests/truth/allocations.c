@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Allocates in known ways, and prints on standard output, for each function: its name, the bytes and
- * the number of blocks that it asked for, and the bytes and blocks of these that are in use at the
- * end. An argument: how many rounds, of a ms or so each.
+ * Allocates in known ways, and prints on standard output, for each function: its name, the bytes
+ * and the number of blocks that it asked for, and the bytes and blocks of these that are in use at
+ * the end. An argument: how many rounds, of a ms or so each.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -19,10 +19,11 @@ struct site {
     const char *name;
     unsigned long bytes, blocks, bytes_left, blocks_left;
 };
-static struct site sites[] = {{.name = "small_malloc"}, {.name = "big_calloc"},  {.name = "grow_realloc"},
-                              {.name = "aligned"},      {.name = "fill_cache"},  {.name = "leak_steadily"},
-                              {.name = "hand_over"},    {.name = "passed_ring"}, {.name = "first_realloc"},
-                              {.name = "in_child"}};
+static struct site sites[] = {{.name = "small_malloc"},  {.name = "big_calloc"},
+                              {.name = "grow_realloc"},  {.name = "aligned"},
+                              {.name = "fill_cache"},    {.name = "leak_steadily"},
+                              {.name = "hand_over"},     {.name = "passed_ring"},
+                              {.name = "first_realloc"}, {.name = "in_child"}};
 enum { SMALL, BIG, GROW, ALIGNED, CACHE, LEAK, HANDED, RING, FIRST, CHILD, NR_SITES };
 
 static void took(int site, size_t bytes)
