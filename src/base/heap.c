@@ -16,11 +16,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Blocks of at least LARGE bytes come from the system when the heap has no room left; free()
+/* Blocks of at least HEAP_LARGE bytes come from the system when the heap has no room left; free()
  * returns these blocks to the system. */
 enum {
     HEAP_STEP = 32 << 20, /* of address space: untouched pages take no memory */
-    LARGE = 512 << 10,
     FIRST = 256 << 10,
     LATER_STEP = 4 << 20,
     HUGE_PAGE = 2 << 20,
@@ -53,7 +52,7 @@ void heap_prepare(void)
     mallopt(M_ARENA_MAX, 1); /* memory freed by one thread serves the others */
     if (is_limited())
         return;
-    mallopt(M_MMAP_THRESHOLD, LARGE);
+    mallopt(M_MMAP_THRESHOLD, HEAP_LARGE);
     mallopt(M_TRIM_THRESHOLD, INT32_MAX);
     void *grow = grow_once();
     uintptr_t end = (uintptr_t)sbrk(0), start = (uintptr_t)grow;
@@ -74,16 +73,6 @@ void heap_prepare(void)
     void *volatile left_out = malloc(huge - start - 64); /* compilers drop unused calls */
     (void)left_out;
 #endif
-}
-
-void *heap_table(size_t nr, size_t size)
-{
-    enum { PAGE = 4096 };
-    void *table = calloc(nr, size);
-    volatile char *bytes = table;
-    for (size_t at = 0; table && nr * size >= LARGE && at < nr * size; at += PAGE)
-        bytes[at] = 0;
-    return table;
 }
 
 void *heap_reserve(size_t size)

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { HEAP_LARGE = 512 << 10 }; /* bytes: blocks of so many are told apart */
+
 /* Prepare the heap for a program that fills tables for a second and ends. The heap grows in large
  * steps, in huge pages where the system has them, and keeps freed memory. Call it before threads
  * start. Without glibc it does nothing. */

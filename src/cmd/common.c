@@ -222,8 +222,8 @@ static int take_times(void *target, const struct option_value *v, struct error *
 static enum weight_unit usual_unit(const char *name)
 {
     static const char *const ns[] = {"runtime", "delay", "duration", "runqueue"};
-    static const char *const bytes[] = {"alloc_space", "inuse_space", "bytes_alloc", "bytes_req",
-                                        "bytes",       "nr_bytes",    "len"};
+    static const char *const bytes[] = {"alloc_space", "inuse_space", "peak_space", "bytes_alloc",
+                                        "bytes_req",   "bytes",       "nr_bytes",   "len"};
     for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++)
         if (strcmp(name, ns[i]) == 0)
             return UNIT_NS;

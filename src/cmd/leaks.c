@@ -80,23 +80,24 @@ static int find_event(const struct replay *r, unsigned *ret, struct error *err)
 static int sum_up(struct common *c, struct replay *r, const struct leaks_command *lc,
                   unsigned event, struct error *err)
 {
-    uint64_t from, until;
+    struct leaks_times times;
     struct profile *p = common_profile(c, r, true, err);
     if (!p)
         return -1;
-    if (!perfdata_sample_times(replay_perfdata(r), &from, &until)) {
-        from = replay_stats(r)->first;
-        until = replay_stats(r)->last;
+    if (!perfdata_sample_times(replay_perfdata(r), &times.from, &times.until)) {
+        times.from = replay_stats(r)->first;
+        times.until = replay_stats(r)->last;
     }
+    times.peak = replay_allocations_peak(r);
     uint64_t end;
     if (replay_allocations_end(r, &end)) {
         fputs(
             "ljperf: allocations were not recorded up to the end (record --alloc --force); this is "
             "what was in use until then\n",
             stderr);
-        until = end < until ? end : until;
+        times.until = end < times.until ? end : times.until;
     }
-    struct leaks *l = leaks_create(p, event, from, until, &lc->options);
+    struct leaks *l = leaks_create(p, event, &times, &lc->options);
     int failed = l ? print(l, lc, err) : error_no_memory(err);
     leaks_free(l);
     profile_free(p);

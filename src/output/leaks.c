@@ -32,7 +32,8 @@ struct site {
 struct leaks {
     const struct profile *profile;
     struct leaks_options options;
-    uint64_t from, until;
+    uint64_t from, until, peak_time;
+    uint64_t peak;           /* bytes in use then */
     VEC(struct site) sites;  /* most growth first */
     struct hash_table nodes; /* of `sites`, by their paths */
     struct site sum;
@@ -172,11 +173,14 @@ static bool take_all(struct leaks *l, unsigned event)
         site_take(site, s, &p->blocks.at[i], in);
         site_take(&l->sum, s, &p->blocks.at[i], in);
         l->all_objects += p->blocks.at[i].objects;
+        if (s->time <= l->peak_time &&
+            (!p->blocks.at[i].freed || p->blocks.at[i].freed > l->peak_time))
+            l->peak += s->period;
     }
     return true;
 }
 
-struct leaks *leaks_create(const struct profile *p, unsigned event, uint64_t from, uint64_t until,
+struct leaks *leaks_create(const struct profile *p, unsigned event, const struct leaks_times *times,
                            const struct leaks_options *options)
 {
     struct leaks *l = calloc(1, sizeof(*l));
@@ -184,8 +188,9 @@ struct leaks *leaks_create(const struct profile *p, unsigned event, uint64_t fro
         return NULL;
     l->profile = p;
     l->options = *options;
-    l->from = from;
-    l->until = until;
+    l->from = times->from;
+    l->until = times->until;
+    l->peak_time = times->peak;
     if (!take_all(l, event)) {
         leaks_free(l);
         return NULL;
@@ -299,6 +304,11 @@ void leaks_put_text(const struct leaks *l, struct text *out)
     text_amount(out, l->sum.in_use, UNIT_BYTES);
     text_printf(out, ", in %" PRIu64 " blocks (%" PRIu64 " samples)\n", l->sum.objects,
                 l->sum.samples);
+    if (l->peak) {
+        text_string(out, "# At most in use: ");
+        text_amount(out, l->peak, UNIT_BYTES);
+        text_printf(out, ", at %.1f s\n", seconds(l->peak_time - l->from));
+    }
     if (!l->sum.in_use)
         return;
     text_string(out, "# GROWTH: what stays, of the third of the time of which least stays.\n"
@@ -350,6 +360,8 @@ void leaks_put_json(const struct leaks *l, struct json *j)
     json_key_uint(j, "alloc_objects", l->all_objects);
     json_key_uint(j, "inuse_space", l->sum.in_use);
     json_key_uint(j, "inuse_objects", l->sum.objects);
+    json_key_uint(j, "peak_space", l->peak);
+    json_key_uint(j, "peak_ns", l->peak ? l->peak_time - l->from : 0);
     json_key_uint(j, "samples", l->sum.samples);
     json_key(j, "sites");
     json_array(j);

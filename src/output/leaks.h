@@ -18,9 +18,15 @@ struct leaks_options {
 
 struct leaks;
 
+/* The times that matter, ns of the recording's clock. */
+struct leaks_times {
+    uint64_t from, until; /* of the recording */
+    uint64_t peak;        /* at which most was in use; 0: not known */
+};
+
 /* Sum up a finished profile that has blocks; `event`: index of the event of allocations. Both must
- * outlive the result. `from`, `until`: the time of the recording, ns. NULL: memory is out. */
-struct leaks *leaks_create(const struct profile *p, unsigned event, uint64_t from, uint64_t until,
+ * outlive the result. NULL: memory is out. */
+struct leaks *leaks_create(const struct profile *p, unsigned event, const struct leaks_times *times,
                            const struct leaks_options *options);
 void leaks_free(struct leaks *l);
 

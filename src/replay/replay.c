@@ -418,11 +418,11 @@ enum weight_unit replay_unit(const struct replay *r, unsigned event)
 
 enum alloc_weight alloc_weight_named(const char *name)
 {
-    static const char *const names[] = {[ALLOC_WEIGHT_SPACE] = "alloc_space",
-                                        [ALLOC_WEIGHT_OBJECTS] = "alloc_objects",
-                                        [ALLOC_WEIGHT_INUSE_SPACE] = "inuse_space",
-                                        [ALLOC_WEIGHT_INUSE_OBJECTS] = "inuse_objects"};
-    for (int i = ALLOC_WEIGHT_SPACE; name && i <= ALLOC_WEIGHT_INUSE_OBJECTS; i++)
+    static const char *const names[] = {
+        [ALLOC_WEIGHT_SPACE] = "alloc_space",       [ALLOC_WEIGHT_OBJECTS] = "alloc_objects",
+        [ALLOC_WEIGHT_INUSE_SPACE] = "inuse_space", [ALLOC_WEIGHT_INUSE_OBJECTS] = "inuse_objects",
+        [ALLOC_WEIGHT_PEAK_SPACE] = "peak_space",   [ALLOC_WEIGHT_PEAK_OBJECTS] = "peak_objects"};
+    for (int i = ALLOC_WEIGHT_SPACE; name && i <= ALLOC_WEIGHT_PEAK_OBJECTS; i++)
         if (strcmp(name, names[i]) == 0)
             return (enum alloc_weight)i;
     return ALLOC_WEIGHT_NONE;
@@ -431,6 +431,11 @@ enum alloc_weight alloc_weight_named(const char *name)
 bool replay_freed(const struct replay *r, const struct sample *s, uint64_t *ret)
 {
     return r->log && memory_log_freed(r->log, s->addr, ret);
+}
+
+uint64_t replay_allocations_peak(const struct replay *r)
+{
+    return r->log ? memory_log_peak(r->log) : 0;
 }
 
 bool replay_allocations_end(const struct replay *r, uint64_t *ret)
@@ -444,12 +449,19 @@ bool replay_alloc_weight(const struct replay *r, const struct sample *s, enum al
     enum alloc_kind kind;
     uint64_t when;
     bool in_use = which == ALLOC_WEIGHT_INUSE_SPACE || which == ALLOC_WEIGHT_INUSE_OBJECTS;
-    bool objects = which == ALLOC_WEIGHT_OBJECTS || which == ALLOC_WEIGHT_INUSE_OBJECTS;
+    bool at_peak = which == ALLOC_WEIGHT_PEAK_SPACE || which == ALLOC_WEIGHT_PEAK_OBJECTS;
+    bool objects = which == ALLOC_WEIGHT_OBJECTS || which == ALLOC_WEIGHT_INUSE_OBJECTS ||
+                   which == ALLOC_WEIGHT_PEAK_OBJECTS;
+    uint64_t peak = replay_allocations_peak(r);
     if (which == ALLOC_WEIGHT_NONE || !s->event || !perfdata_alloc_kind(s->event, &kind))
         return false;
     *ret = objects ? alloc_objects(s) : s->period;
-    if (in_use && (kind != ALLOC_MALLOC || replay_freed(r, s, &when)))
+    if ((in_use || at_peak) && kind != ALLOC_MALLOC)
         *ret = 0; /* (frees of other kinds are not seen) */
+    else if (in_use && replay_freed(r, s, &when))
+        *ret = 0;
+    else if (at_peak && (s->time > peak || (replay_freed(r, s, &when) && when <= peak)))
+        *ret = 0;
     return true;
 }
 

@@ -86,6 +86,8 @@ enum alloc_weight {
     ALLOC_WEIGHT_OBJECTS,       /* "alloc_objects": calls */
     ALLOC_WEIGHT_INUSE_SPACE,   /* "inuse_space": the same of blocks that were not freed while */
     ALLOC_WEIGHT_INUSE_OBJECTS, /* "inuse_objects": ... the recording ran */
+    ALLOC_WEIGHT_PEAK_SPACE,    /* "peak_space": the same of blocks in use when most was in use */
+    ALLOC_WEIGHT_PEAK_OBJECTS,  /* "peak_objects" */
 };
 /* Returns which of them has this name; ALLOC_WEIGHT_NONE: none has. */
 enum alloc_weight alloc_weight_named(const char *name);
@@ -239,6 +241,8 @@ bool replay_alloc_weight(const struct replay *r, const struct sample *s, enum al
 /* Get when the block of a sampled allocation was freed, ns. Returns false if it was not, as far as
  * the recording tells. */
 bool replay_freed(const struct replay *r, const struct sample *s, uint64_t *ret);
+/* Returns the time at which most of the recorded allocations is in use, ns; 0: there are none. */
+uint64_t replay_allocations_peak(const struct replay *r);
 /* Get the time from which on no allocations were recorded, ns. Returns false if they were up to the
  * end. */
 bool replay_allocations_end(const struct replay *r, uint64_t *ret);

@@ -5,6 +5,7 @@
 #include "base/hash_table.h"
 #include "base/unnamed_file.h"
 #include "perfdata/vmevent.h"
+#include "session/allocations.h"
 #include "session/renewals.h"
 #include "base/table.h"
 #include "session/recorded_memory.h"
@@ -82,7 +83,7 @@ struct memory_log {
     size_t compilers_size; /* bytes */
     struct code_files files;
     struct renewals renewals;
-    struct table freed; /* number of a sampled allocation + 1 -> time + 1, in the pointer's bits */
+    struct allocations allocations;
     enum memory_log_order order;
     struct table processes;   /* pid -> struct lives */
     struct hash_table newest; /* the newest version of each range */
@@ -150,7 +151,7 @@ void memory_log_free(struct memory_log *log)
         free((void *)(uintptr_t)c->bytes);
     vec_free(&log->compilers);
     renewals_free(&log->renewals);
-    table_free(&log->freed);
+    allocations_free(&log->allocations);
     hash_table_free(&log->newest);
     free(log->ends);
     free(log->neighbours);
@@ -641,7 +642,7 @@ int memory_log_seal(struct memory_log *log, struct error *err)
     hash_table_free(&log->newest);
     log->stats.versions = nr;
     sort_notes(log);
-    if (!renewals_seal(&log->renewals))
+    if (!renewals_seal(&log->renewals) || !allocations_seal(&log->allocations))
         return error_no_memory(err);
     if (nr)
         qsort(log->versions.at, nr, sizeof(*log->versions.at), by_address);
@@ -1564,10 +1565,12 @@ static int take_sample(struct memory_log *log, const struct perfdata *pd, const 
     struct error ignored;
     if (a->type != PERF_TYPE_SOFTWARE || a->config != PERF_COUNT_SW_BPF_OUTPUT)
         return 0;
-    if (perfdata_sample(pd, rec, &s, &ignored) < 0 || !vmevent_of_sample(&s, &e))
+    if (perfdata_sample(pd, rec, &s, &ignored) < 0)
         return 0;
+    if (!vmevent_of_sample(&s, &e))
+        return allocations_take(&log->allocations, &s) ? 0 : error_no_memory(err);
     if (e.head.kind == VMEVENT_FREED)
-        return table_put(&log->freed, e.head.sequence + 1, (void *)(uintptr_t)(rec->time + 1))
+        return allocations_freed(&log->allocations, e.head.sequence, rec->time)
                    ? 0
                    : error_no_memory(err);
     return memory_log_add(log, &e, err);
@@ -1575,9 +1578,12 @@ static int take_sample(struct memory_log *log, const struct perfdata *pd, const 
 
 bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *ret)
 {
-    uintptr_t time = (uintptr_t)table_get(&log->freed, serial + 1);
-    *ret = time - 1;
-    return time != 0;
+    return allocations_when_freed(&log->allocations, serial, ret);
+}
+
+uint64_t memory_log_peak(const struct memory_log *log)
+{
+    return log->allocations.peak;
 }
 
 static int take_mapping(struct memory_log *log, const struct perfdata *pd, const struct record *rec,

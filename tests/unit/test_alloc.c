@@ -4,6 +4,7 @@
 #include "live/alloc_functions.h"
 #include "live/alloc_record.h"
 #include "perfdata/alloc.h"
+#include "session/allocations.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -183,6 +184,50 @@ static void damage_and_other_events_are_told(void **state)
     assert_int_equal(alloc_form_sample(&form, &event, kernel_writes(&of, 64, 8, true), &s, &t), 0);
 }
 
+/* ---- what is in use -------------------------------------------------------------------------- */
+
+static void take(struct allocations *a, const struct perfdata_event *event, uint64_t serial,
+                 uint64_t time, uint64_t bytes)
+{
+    const struct sample s = {.event = event, .addr = serial, .time = time, .period = bytes};
+    assert_true(allocations_take(a, &s));
+}
+
+/* Records of several cpus come in any order. */
+static void the_peak_is_when_most_is_in_use(void **state)
+{
+    const struct perfdata_event malloc_event = begin(ALLOC_MALLOC, 0, false),
+                                js_event = begin(ALLOC_JS, 0, false);
+    struct allocations a = {0};
+    uint64_t when;
+    (void)state;
+    take(&a, &malloc_event, 3, 30, 500);
+    take(&a, &malloc_event, 1, 10, 1000);
+    take(&a, &malloc_event, 0, 20, 2000);
+    take(&a, &js_event, 9, 25, 1000000);
+    take(&a, &malloc_event, 4, 40, 2400);
+    assert_true(allocations_freed(&a, 0, 30)); /* at 30 both are in use: 3500 */
+    assert_true(allocations_freed(&a, 1, 35));
+    assert_true(allocations_freed(&a, 7, 5)); /* of an allocation that was lost */
+    assert_true(allocations_seal(&a));
+    assert_int_equal(a.peak, 30);
+    assert_true(allocations_when_freed(&a, 0, &when) && when == 30);
+    assert_true(allocations_when_freed(&a, 1, &when) && when == 35);
+    assert_false(allocations_when_freed(&a, 4, &when));
+    allocations_free(&a);
+}
+
+static void without_allocations_there_is_no_peak(void **state)
+{
+    struct allocations a = {0};
+    uint64_t when;
+    (void)state;
+    assert_true(allocations_seal(&a));
+    assert_int_equal(a.peak, 0);
+    assert_false(allocations_when_freed(&a, 0, &when));
+    allocations_free(&a);
+}
+
 /* ---- functions ------------------------------------------------------------------------------- */
 
 /* A pointer to malloc is where a linker has found it: in the C library, or in the sanitizers' part
@@ -235,6 +280,8 @@ int main(void)
         cmocka_unit_test(objects_are_right_on_average),
         cmocka_unit_test(a_sample_gets_its_form),
         cmocka_unit_test(damage_and_other_events_are_told),
+        cmocka_unit_test(the_peak_is_when_most_is_in_use),
+        cmocka_unit_test(without_allocations_there_is_no_peak),
         cmocka_unit_test(the_malloc_of_a_process_is_found),
         cmocka_unit_test(a_process_that_is_gone_has_none),
     };

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which sampled allocations of a recording were freed, and when most of their memory was in use.
+ * Private to session/ (recorded_memory.h). All zeros: there are none.
+ */
+#ifndef SESSION_ALLOCATIONS_H
+#define SESSION_ALLOCATIONS_H
+
+#include "base/table.h"
+#include "perfdata/perfdata.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct allocation {
+    uint64_t serial, time, weight; /* ns, bytes */
+};
+
+struct allocations {
+    VEC(struct allocation) all;
+    struct table freed; /* serial + 1 -> time + 1, in the pointer's bits */
+    uint64_t peak;      /* sealed: the first time at which most is in use, ns */
+};
+
+/* Add a sample, if it is one of an allocation whose free is recorded, too. Returns false when
+ * memory is out, as the next ones do. */
+bool allocations_take(struct allocations *a, const struct sample *s);
+bool allocations_freed(struct allocations *a, uint64_t serial, uint64_t time);
+bool allocations_seal(struct allocations *a);
+void allocations_free(struct allocations *a);
+
+/* Get when a block was freed. Returns false if it was not. */
+bool allocations_when_freed(const struct allocations *a, uint64_t serial, uint64_t *ret);
+
+#endif
