@@ -32,14 +32,15 @@ enum {
     TRACE_UPROBE_SESSION = 57, /* BPF_TRACE_UPROBE_SESSION, since Linux 6.13 */
 };
 
+struct probe_link {
+    int fd; /* of an event, or of a link */
+    bool removable;
+};
+
 struct probed_process {
     pid_t pid;
     VEC(struct alloc_function) functions;
-    VEC(struct probe_link {
-        int fd; /* of an event, or of a link */
-        bool removable;
-    })
-    links;
+    VEC(struct probe_link) links;
 };
 
 struct alloc {
@@ -58,8 +59,8 @@ struct alloc {
     uint64_t virtual_ids[ALLOC_KINDS];
     uint64_t cost; /* ns that a trap takes */
     struct {
-        uint64_t began, cpu,
-            calls; /* when allocations were first recorded, and what had been then */
+        uint64_t began; /* when allocations were first recorded, and what had been then: */
+        uint64_t cpu, calls;
         uint64_t looked;
     } costs;
     uint64_t functions; /* that were probed */
@@ -369,8 +370,10 @@ int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_
     if (!p)
         return 0;
     renew(p, functions->at, nr);
-    if (kind_of(&functions->at[0]) == ALLOC_LUA)
-        return keep_for_bursts(p, functions->at, nr, err);
+    if (keep_for_bursts(p, functions->at, nr, err) < 0)
+        return -1;
+    if (kind_of(&functions->at[0]) == ALLOC_LUA) /* the others are told apart from these */
+        return 0;
     set_code(a, p->pid, functions->at, nr);
     for (uint32_t from = 0, to; from < nr; from = to) {
         for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
@@ -401,6 +404,15 @@ void alloc_exit(struct alloc *a, pid_t pid)
     const uint32_t key = (uint32_t)pid;
     if (!p)
         return;
+    fd_vec fds = {0};
+    bool ok = true;
+    vec_foreach (link, &p->links)
+        ok = ok && vec_push(&fds, link->fd);
+    if (ok)
+        p->links.nr = 0;
+    else
+        fds.nr = 0;
+    alloc_close_apart(&fds); /* (programs may create thousands of processes) */
     table_remove(&a->processes, (uint64_t)key + 1);
     (void)bpf_map_delete_elem(copier_map(a->copier, "alloc_codes"), &key);
     process_free(p);

@@ -35,6 +35,31 @@ static void close_all(fd_vec *fds)
     fds->nr = 0;
 }
 
+static void *close_apart(void *context)
+{
+    fd_vec *fds = context;
+    close_all(fds);
+    vec_free(fds);
+    free(fds);
+    return NULL;
+}
+
+void alloc_close_apart(fd_vec *fds)
+{
+    pthread_t thread;
+    fd_vec *theirs = malloc(sizeof(*theirs));
+    if (theirs)
+        *theirs = *fds;
+    if (theirs && thread_without_signals(&thread, close_apart, theirs) == 0) {
+        pthread_detach(thread);
+        *fds = (fd_vec){0};
+        return;
+    }
+    free(theirs);
+    close_all(fds);
+    vec_free(fds);
+}
+
 static void *end_burst(void *context)
 {
     struct alloc_burst *b = context;

@@ -27,4 +27,8 @@ typedef VEC(int) fd_vec;
  * afterwards. */
 int alloc_burst_begin(struct alloc_burst *b, fd_vec *fds, struct error *err);
 
+/* Close descriptors of probes in a thread of its own, which nobody waits for. `fds` is empty
+ * afterwards. */
+void alloc_close_apart(fd_vec *fds);
+
 #endif

@@ -3,6 +3,8 @@
 #include "live/alloc_functions.h"
 
 #include "base/process_maps.h"
+#include "base/table.h"
+#include "base/vec.h"
 #include "dso/elf_symbol.h"
 #include "live/lua_scan.h"
 #include "perfdata/alloc.h"
@@ -122,15 +124,85 @@ static unsigned shape_of(const char *name, uint64_t *ret)
 {
     struct shape shape;
     unsigned is = 0;
-    if (begins(name, "_ZN2v88internal") || begins(name, "_ZNK2v88internal"))
-        return v8_shape(name, ret) ? IS_OTHER : 0;
-    if (family_shape(name, &shape) || operator_shape(name, &shape))
+    /* Large programs have some 200,000 names, most of them of C++. */
+    if (begins(name, "_ZN"))
+        return (begins(name, "_ZN2v88internal") || begins(name, "_ZNK2v88internal")) &&
+                       v8_shape(name, ret)
+                   ? IS_OTHER
+                   : 0;
+    if (name[0] == '_' ? operator_shape(name, &shape) : family_shape(name, &shape))
         is = IS_OF_FAMILY | (strcmp(name, "malloc") == 0 ? IS_MALLOC : 0);
-    for (size_t i = 0; !is && i < sizeof(prefixes) / sizeof(*prefixes); i++)
+    for (size_t i = 0; !is && name[0] != '_' && i < sizeof(prefixes) / sizeof(*prefixes); i++)
         if (begins(name, prefixes[i]) && family_shape(name + strlen(prefixes[i]), &shape))
             is = IS_OTHER;
     *ret = word_of(&shape, ALLOC_MALLOC) | (shape.size ? ALLOC_RETURNS : 0);
     return is;
+}
+
+/* ---- the files' own ------------------------------------------------------------------------ */
+
+/* A function of a file that allocates. */
+struct file_function {
+    uint64_t address, size, shape; /* virtual address; bytes; ALLOC_... */
+    unsigned is;                   /* IS_... */
+};
+
+struct file_functions {
+    VEC(struct file_function) all;
+    bool failed; /* memory is out */
+};
+
+struct alloc_files {
+    struct table files; /* dso's id -> struct file_functions */
+};
+
+struct alloc_files *alloc_files_create(void)
+{
+    return calloc(1, sizeof(struct alloc_files));
+}
+
+void alloc_files_free(struct alloc_files *files)
+{
+    if (!files)
+        return;
+    vec_foreach (slot, &files->files) {
+        struct file_functions *f = slot->value;
+        vec_free(&f->all);
+        free(f);
+    }
+    table_free(&files->files);
+    free(files);
+}
+
+static bool take_symbol(void *context, const struct elf_function *f)
+{
+    enum { MOST = 4 * ALLOC_FUNCTIONS };
+    struct file_functions *to = context;
+    struct file_function new = {.address = f->address, .size = f->size};
+    new.is = shape_of(f->name, &new.shape);
+    if (!new.is)
+        return true;
+    to->failed = !vec_push(&to->all, new);
+    return !to->failed && to->all.nr < MOST;
+}
+
+/* Get the functions of a file, whose symbols are read once: there may be 200,000. NULL: memory is
+ * out. */
+static const struct file_functions *functions_of(struct alloc_files *files, const struct dso *dso,
+                                                 const struct elf_image *image)
+{
+    struct file_functions *f = table_get(&files->files, dso->id);
+    if (f)
+        return f;
+    f = calloc(1, sizeof(*f));
+    if (f)
+        elf_functions(image, take_symbol, f);
+    if (f && !f->failed && table_put(&files->files, dso->id, f))
+        return f;
+    if (f)
+        vec_free(&f->all);
+    free(f);
+    return NULL;
 }
 
 /* ---- of a file ----------------------------------------------------------------------------- */
@@ -190,15 +262,13 @@ static bool is_known(const struct search *s, uint64_t start)
     return false;
 }
 
-static bool take(void *context, const struct elf_function *f)
+static bool take(struct search *s, const struct file_function *f)
 {
-    struct search *s = context;
     const struct process_map *m = s->map;
     enum { SIZE = 64 }; /* of a function whose size is not known */
-    uint64_t shape, at = f->address - s->vaddr;
-    unsigned is = shape_of(f->name, &shape);
-    if (!is || f->address < s->vaddr || at >= m->end - m->start ||
-        (is & IS_OF_FAMILY && !s->wants_family))
+    const uint64_t at = f->address - s->vaddr, shape = f->shape;
+    const unsigned is = f->is;
+    if (f->address < s->vaddr || at >= m->end - m->start || (is & IS_OF_FAMILY && !s->wants_family))
         return true;
     s->has_malloc |= is & IS_MALLOC;
     if (is_known(s, m->start + at))
@@ -259,8 +329,8 @@ static struct dso *dso_of(struct dsos *dsos, pid_t pid, const struct process_map
 }
 
 /* Returns whether the file of a mapping defines malloc. */
-static bool look_at(struct alloc_functions *all, struct dsos *dsos, const struct process_map *m,
-                    bool wants_family)
+static bool look_at(struct alloc_functions *all, struct alloc_files *files, struct dsos *dsos,
+                    const struct process_map *m, bool wants_family)
 {
     struct dso *dso = dso_of(dsos, (pid_t)all->pid, m);
     if (!dso)
@@ -272,7 +342,10 @@ static bool look_at(struct alloc_functions *all, struct dsos *dsos, const struct
                        .first = all->nr};
     if (!s.image || !dso_offset_to_vaddr(dso, m->pgoff, &s.vaddr))
         return false;
-    elf_functions(s.image, take, &s);
+    const struct file_functions *of = functions_of(files, dso, s.image);
+    for (size_t i = 0; of && i < of->all.nr; i++)
+        if (!take(&s, &of->all.at[i]))
+            break;
     if (wants_family && !s.has_malloc)
         drop_family(&s);
     drop_areas(&s);
@@ -288,8 +361,8 @@ static bool is_c_library(const char *path)
     return begins(name, "libc.so") || begins(name, "libc-") || begins(name, "ld-musl");
 }
 
-int alloc_functions_find(pid_t pid, struct dsos *dsos, struct alloc_functions *ret,
-                         struct error *err)
+int alloc_functions_find(pid_t pid, struct alloc_files *files, struct dsos *dsos,
+                         struct alloc_functions *ret, struct error *err)
 {
     struct process_maps maps;
     struct error why = {0};
@@ -301,7 +374,7 @@ int alloc_functions_find(pid_t pid, struct dsos *dsos, struct alloc_functions *r
         vec_foreach (m, &maps.maps) {
             if (m->prot & PROT_EXEC && m->path[0] == '/' && m->inode &&
                 is_c_library(m->path) == (library == 1))
-                found |= look_at(ret, dsos, m, !found);
+                found |= look_at(ret, files, dsos, m, !found);
         }
     }
     process_maps_free(&maps);

@@ -47,9 +47,14 @@ struct lua_scan_vm;
 int alloc_functions_of_luajit(pid_t pid, const struct lua_scan_vm *vms, size_t nr,
                               struct dsos *dsos, struct alloc_functions *ret, struct error *err);
 
+/* What is known of files: each file's symbols are read once. NULL: memory is out. */
+struct alloc_files;
+struct alloc_files *alloc_files_create(void);
+void alloc_files_free(struct alloc_files *files);
+
 /* Find the functions of a process. One that has ended or that cannot be read has none. Returns -1
  * when memory is out. */
-int alloc_functions_find(pid_t pid, struct dsos *dsos, struct alloc_functions *ret,
-                         struct error *err);
+int alloc_functions_find(pid_t pid, struct alloc_files *files, struct dsos *dsos,
+                         struct alloc_functions *ret, struct error *err);
 
 #endif

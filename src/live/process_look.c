@@ -247,7 +247,7 @@ static int tell_allocators(struct process_watch *watch, pid_t pid, struct error 
     if (!watch->options.alloc.mean || is_shunned(watch, pid))
         return 0;
     reader_look(watch->reader, pid);
-    if (alloc_functions_find(pid, watch->tools.dsos, &functions, err) < 0)
+    if (alloc_functions_find(pid, watch->alloc_files, watch->tools.dsos, &functions, err) < 0)
         return -1;
     return write_allocators(watch, &functions, err);
 }

@@ -627,8 +627,9 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
     if (t->dsos && t->unwinder)
         watch->watches = watches_create(&means);
     watch->code = code_watch_create(&t->sink);
-    if (watch->code && watch->reader && t->files && t->dsos && t->unwinder && t->names &&
-        watch->watches) {
+    watch->alloc_files = alloc_files_create();
+    if (watch->alloc_files && watch->code && watch->reader && t->files && t->dsos && t->unwinder &&
+        t->names && watch->watches) {
         runtime_files_load(t->files);
         return watch;
     }
@@ -660,6 +661,7 @@ void process_watch_free(struct process_watch *watch)
     vmstack_ref_release(&watch->bytes);
     off_cpu_free(watch->off_cpu);
     alloc_free(watch->alloc);
+    alloc_files_free(watch->alloc_files);
     copier_free(watch->copier);
     luajit_names_free(watch->tools.names);
     managed_names_free(watch->tools.managed);

@@ -63,11 +63,12 @@ struct process_watch {
     struct process_watch_options options;
     process_watch_say say;
     void *say_context;
-    struct capture *capture; /* the recorder's, once recording has begun */
-    struct copier *copier;   /* NULL: refused, or not wanted */
-    struct error refusal;    /* why the copier was refused */
-    struct off_cpu *off_cpu; /* NULL: time off the cpu is not recorded */
-    struct alloc *alloc;     /* NULL: allocations are not recorded */
+    struct capture *capture;         /* the recorder's, once recording has begun */
+    struct copier *copier;           /* NULL: refused, or not wanted */
+    struct error refusal;            /* why the copier was refused */
+    struct off_cpu *off_cpu;         /* NULL: time off the cpu is not recorded */
+    struct alloc *alloc;             /* NULL: allocations are not recorded */
+    struct alloc_files *alloc_files; /* the reader's */
     struct {
         uint64_t threads, ns; /* that waited at the end */
         uint64_t left_out;    /* of these threads: not in the recording */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Allocates in known functions, in no regular order, for the seconds of its first argument. Prints the bytes of V8's heap that it has
-// allocated (by V8's own count, as far as node tells); with the argument `oracle`: what share of them each function has, by V8's
-// sampling profiler.
+// Allocates in known functions, in no regular order, for the seconds of its first argument. Prints how many bytes of V8's heap each
+// function has allocated: how often it was called, times what a call takes by V8's own count of the heap. With the argument `oracle`:
+// the same by V8's sampling profiler (Node 20 or later).
 'use strict';
 const [seconds, oracle] = [+process.argv[2] || 3, process.argv[3] === 'oracle'];
 let sink;
@@ -11,33 +11,35 @@ function siteBig(i) { return new Array(64); }
 function siteString(i) { return 'x' + i; }
 function siteClosure(i) { return () => i; }
 const plan = [].concat(Array(10).fill(siteObject), Array(6).fill(siteArray), siteBig, siteString, Array(3).fill(siteClosure));
-let seed = 1, rounds = 0;
+const calls = plan.map(() => 0);
+let seed = 1;
 function round(n) {
   for (let i = 0; i < n; i++) {
     seed = Math.imul(seed, 1664525) + 1013904223 | 0;
-    sink = plan[(seed >>> 8) % plan.length](i); // too many functions to be inlined
+    const k = (seed >>> 8) % plan.length;
+    calls[k]++;
+    sink = plan[k](i); // too many functions to be inlined
   }
-  rounds += n;
 }
 function main() {
   const end = Date.now() + seconds * 1000;
   while (Date.now() < end) round(2000);
 }
-// Bytes of one round: no collection may come between.
-function measure() {
-  const used = () => process.memoryUsage().heapUsed;
-  const few = [];
-  for (let k = 0; k < 25; k++) {
+// Returns the bytes that a call takes: the median, since a collection may come between.
+function sizeOf(site) {
+  const used = () => process.memoryUsage().heapUsed, CALLS = 10000, all = [];
+  for (let k = 0; k < 31; k++) {
     const before = used();
-    round(2000);
-    few.push(used() - before);
+    for (let i = 0; i < CALLS; i++) sink = site(i);
+    all.push((used() - before) / CALLS);
   }
-  return few.sort((a, b) => a - b)[12] / 2000;
+  return all.sort((a, b) => a - b)[15];
 }
 if (!oracle) {
   main();
-  const bytes = measure();
-  console.log(Math.round(bytes * rounds));
+  const bytes = new Map();
+  plan.forEach((site, k) => bytes.set(site, (bytes.get(site) || 0) + calls[k]));
+  for (const [site, nr] of bytes) console.log(site.name, Math.round(nr * sizeOf(site)));
 } else {
   const session = new (require('inspector').Session)();
   session.connect();

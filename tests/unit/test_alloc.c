@@ -237,11 +237,12 @@ static void the_malloc_of_a_process_is_found(void **state)
     static struct alloc_functions all;
     const struct dso_options options = {.no_debuginfod = true};
     struct dsos *dsos = dsos_create(&options);
+    struct alloc_files *files = alloc_files_create();
     struct error err;
     bool has_malloc = false, has_free = false;
     (void)state;
     assert_non_null(dsos);
-    assert_int_equal(alloc_functions_find(getpid(), dsos, &all, &err), 0);
+    assert_int_equal(alloc_functions_find(getpid(), files, dsos, &all, &err), 0);
     for (uint32_t i = 0; i < all.nr; i++) {
         const struct alloc_function *f = &all.at[i];
         assert_true(f->start >= f->map && f->end > f->start && f->start < f->map_end);
@@ -258,6 +259,7 @@ static void the_malloc_of_a_process_is_found(void **state)
         }
     }
     assert_true(has_malloc && has_free);
+    alloc_files_free(files);
     dsos_free(dsos);
 }
 
@@ -266,10 +268,12 @@ static void a_process_that_is_gone_has_none(void **state)
     static struct alloc_functions all;
     const struct dso_options options = {.no_debuginfod = true};
     struct dsos *dsos = dsos_create(&options);
+    struct alloc_files *files = alloc_files_create();
     struct error err;
     (void)state;
-    assert_int_equal(alloc_functions_find(0x7ffffff0, dsos, &all, &err), 0);
+    assert_int_equal(alloc_functions_find(0x7ffffff0, files, dsos, &all, &err), 0);
     assert_int_equal(all.nr, 0);
+    alloc_files_free(files);
     dsos_free(dsos);
 }
 
