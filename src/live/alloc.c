@@ -64,10 +64,11 @@ struct alloc {
         uint64_t looked;
     } costs;
     uint64_t functions; /* that were probed */
+    uint64_t gone;      /* mappings that were no more when they were to be probed */
     struct alloc_burst *burst;
     uint64_t burst_bytes; /* that were seen in all bursts but the last one */
     double tax;           /* at the last look, percent */
-    char line[320];
+    char line[400];
     uint8_t record[MEM_RECORD_MAX];
 };
 
@@ -274,6 +275,22 @@ static int probe(struct alloc *a, struct probed_process *p, const struct alloc_f
     return failed;
 }
 
+/* The same. A process that has ended, or has executed another program, is passed over: the reader
+ * tells what it has mapped then. */
+static int probe_if_there(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
+                          size_t nr, bool removable, struct error *err)
+{
+    struct error why = {0};
+    if (probe(a, p, f, nr, removable, &why) == 0)
+        return 0;
+    if (why.sys_errno == ENOENT || why.sys_errno == ESRCH) {
+        a->gone++;
+        return 0;
+    }
+    *err = why;
+    return -1;
+}
+
 /* ---- processes ----------------------------------------------------------------------------- */
 
 static struct probed_process *process_find(const struct alloc *a, pid_t pid)
@@ -378,9 +395,9 @@ int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_
     for (uint32_t from = 0, to; from < nr; from = to) {
         for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
             to++;
-        failed |= probe(a, p, &functions->at[from], to - from, false, err);
+        failed |= probe_if_there(a, p, &functions->at[from], to - from, false, err);
         if (!a->removed)
-            failed |= probe(a, p, &functions->at[from], to - from, true, err);
+            failed |= probe_if_there(a, p, &functions->at[from], to - from, true, err);
     }
     return failed && !proc_is_gone(p->pid) ? -1 : 0;
 }
@@ -747,9 +764,10 @@ const char *alloc_summary(struct alloc *a, bool *ret_matters)
              "alloc: %" PRIu64 " calls of %" PRIu64 " functions, %.1f MB: %" PRIu64
              " samples, %" PRIu64 " of them freed; at %.1f us a call, %.3g %% of the processes' "
              "time; %" PRIu64 " lost because the rings were full (-m), %" PRIu64
-             " not followed because a table was full",
+             " not followed because a table was full; %" PRIu64
+             " files gone before they were probed",
              v[ALLOC_CALLS], a->functions, (double)v[ALLOC_BYTES] / 1e6, v[ALLOC_SAMPLES],
-             v[ALLOC_FREED], (double)a->cost / 1e3, a->tax, v[ALLOC_LOST], v[ALLOC_OVER]);
+             v[ALLOC_FREED], (double)a->cost / 1e3, a->tax, v[ALLOC_LOST], v[ALLOC_OVER], a->gone);
     *ret_matters = v[ALLOC_LOST] || v[ALLOC_OVER] || !a->functions;
     return a->line;
 }
