@@ -2,6 +2,8 @@
 /* Samples of allocations. See alloc.h. */
 #include "perfdata/alloc.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -39,10 +41,7 @@ uint64_t alloc_weight(uint64_t size, uint64_t mean)
 /* Returns a number from 0 to 1 that looks as if it was drawn. */
 static double share_of(uint64_t serial)
 {
-    uint64_t x = serial * UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (double)((x ^ x >> 31) >> 11) / (double)(UINT64_C(1) << 53);
+    return (double)(hash_u64(serial) >> 11) / (double)(UINT64_C(1) << 53);
 }
 
 uint64_t alloc_objects(const struct sample *s)

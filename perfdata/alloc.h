@@ -21,7 +21,7 @@
 /* The numbers are in the cookies of probes only; recordings have the names. */
 enum alloc_kind {
     ALLOC_MALLOC,      /* malloc and its family; operator new; their frees are seen, too */
-    ALLOC_JS,          /* V8's heap: pages that became full of new objects, and large objects */
+    ALLOC_JS,          /* V8's heap: areas that were used up by new objects, and large objects */
     ALLOC_JS_EXTERNAL, /* memory outside of V8's heap that its objects own: buffers */
     /* Only now and then, for a ms: what was seen then. Its shares tell who allocates, its sum
      * nothing. */

@@ -3,6 +3,7 @@
 #include "cmd/common.h"
 #include "base/private_file.h"
 #include "base/heap.h"
+#include "output/json.h"
 #include "output/output.h"
 
 #include <errno.h>
@@ -788,6 +789,26 @@ void common_say_first_event(const struct common *c, const struct replay *r, cons
         several |= stacks_group(s, i)->event != event;
     if (several && !c->quiet && name)
         common_say_one_event(name, other_samples(s, event));
+}
+
+int common_print(const struct common_document *d, const void *of, bool json, struct error *err)
+{
+    bool closed = false;
+    if (!json) {
+        struct text out = {0};
+        d->put_text(of, &out);
+        int failed = text_write(&out, STDOUT_FILENO, &closed, err);
+        text_free(&out);
+        return failed;
+    }
+    struct json *j = json_create(stdout);
+    if (!j)
+        return error_no_memory(err);
+    d->put_json(of, j);
+    if (!json_finish(j))
+        return error_no_memory(err);
+    putchar('\n');
+    return common_end_output(stdout, NULL, err);
 }
 
 struct profile *common_profile(const struct common *c, struct replay *r, bool blocks,

@@ -120,6 +120,14 @@ void common_say_one_event(const char *name, uint64_t others);
 /* Like common_say_one_event(), for output of the first event's stacks. Says nothing when quiet, or
  * when there is only one event. */
 void common_say_first_event(const struct common *c, const struct replay *r, const struct stacks *s);
+struct json;
+/* Something that is printed as text, or as one JSON document. */
+struct common_document {
+    void (*put_text)(const void *of, struct text *out);
+    void (*put_json)(const void *of, struct json *j);
+};
+/* Print it to standard output. A reader that has left is no error. */
+int common_print(const struct common_document *d, const void *of, bool json, struct error *err);
 /* Run the whole recording into a profile and print the summary. `blocks`: as profile_create(). NULL
  * on failure. */
 struct profile *common_profile(const struct common *c, struct replay *r, bool blocks,

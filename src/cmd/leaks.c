@@ -6,7 +6,6 @@
 #include "perfdata/alloc.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 struct leaks_command {
     struct leaks_options options;
@@ -45,25 +44,17 @@ const struct option_set leaks_command_line = {
     COMMON_ARGUMENT,
 };
 
-static int print(const struct leaks *l, const struct leaks_command *lc, struct error *err)
+static void put_text(const void *of, struct text *out)
 {
-    bool closed = false;
-    if (!lc->json) {
-        struct text out = {0};
-        leaks_put_text(l, &out);
-        int failed = text_write(&out, STDOUT_FILENO, &closed, err);
-        text_free(&out);
-        return failed;
-    }
-    struct json *j = json_create(stdout);
-    if (!j)
-        return error_no_memory(err);
-    leaks_put_json(l, j);
-    if (!json_finish(j))
-        return error_no_memory(err);
-    putchar('\n');
-    return common_end_output(stdout, NULL, err);
+    leaks_put_text(of, out);
 }
+
+static void put_json(const void *of, struct json *j)
+{
+    leaks_put_json(of, j);
+}
+
+static const struct common_document document = {put_text, put_json};
 
 /* Get the event of allocations whose frees are seen. */
 static int find_event(const struct replay *r, unsigned *ret, struct error *err)
@@ -98,7 +89,7 @@ static int sum_up(struct common *c, struct replay *r, const struct leaks_command
         times.until = end < times.until ? end : times.until;
     }
     struct leaks *l = leaks_create(p, event, &times, &lc->options);
-    int failed = l ? print(l, lc, err) : error_no_memory(err);
+    int failed = l ? common_print(&document, l, lc->json, err) : error_no_memory(err);
     leaks_free(l);
     profile_free(p);
     return failed;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ljperf traces: what LuaJIT and V8 compiled, and why they did not compile the rest. */
 #include "cmd/common.h"
-#include "output/output.h"
 #include "output/traces.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 struct traces_command {
     struct traces_options options;
@@ -44,25 +42,17 @@ const struct option_set traces_command_line = {
     COMMON_ARGUMENT,
 };
 
-static int print(const struct traces *t, const struct traces_command *tc, struct error *err)
+static void put_text(const void *of, struct text *out)
 {
-    bool closed = false;
-    if (!tc->json) {
-        struct text out = {0};
-        traces_put_text(t, &out);
-        int failed = text_write(&out, STDOUT_FILENO, &closed, err);
-        text_free(&out);
-        return failed;
-    }
-    struct json *j = json_create(stdout);
-    if (!j)
-        return error_no_memory(err);
-    traces_put_json(t, j);
-    if (!json_finish(j))
-        return error_no_memory(err);
-    putchar('\n');
-    return common_end_output(stdout, NULL, err);
+    traces_put_text(of, out);
 }
+
+static void put_json(const void *of, struct json *j)
+{
+    traces_put_json(of, j);
+}
+
+static const struct common_document document = {put_text, put_json};
 
 /* Say which event the output is about, if there are others. */
 static void say_others(const struct common *c, const struct replay *r, const struct traces *t)
@@ -94,7 +84,7 @@ static int run(struct common *c, const struct traces_command *tc, struct error *
     if (!failed)
         say_others(c, r, t);
     if (!failed)
-        failed = print(t, tc, err);
+        failed = common_print(&document, t, tc->json, err);
     traces_free(t);
     replay_free(r);
     return failed ? -1 : 0;

@@ -116,8 +116,8 @@ static __always_inline uint64_t alloc_field(uint64_t function, unsigned shift)
     return function >> shift & ALLOC_ARGUMENT_MASK;
 }
 
-/* Returns a power of 2's share of a number from 1: 16 bits of the binary logarithm are behind the
- * point. log2(1 + x) is about x + k x (1 - x); with k = 0.3438 the mean over x is exact. */
+/* Returns the binary logarithm of a number from 1, with 16 bits behind the point. log2(1 + x) is
+ * about x + k x (1 - x); with k = 0.3438 the mean over x is exact. */
 static __always_inline uint64_t alloc_log2(uint32_t n)
 {
     enum { K = 22532 }; /* 0.3438 */
@@ -204,10 +204,17 @@ static __always_inline void alloc_say_freed(void *ctx, struct alloc_count *c, ui
         .before = now,
         .after = now,
     };
-    count(ALLOC_FREED, 1);
     if (bpf_perf_event_output(ctx, &outputs, BPF_F_CURRENT_CPU, &c->freed, sizeof(c->freed)) &&
         bpf_map_update_elem(&alloc_unwritten, &serial, &now, BPF_ANY))
         count(ALLOC_OVER, 1);
+}
+
+/* A table has no room for a sampled block: its free will not be seen. It must not seem to be in
+ * use. */
+static __always_inline void alloc_not_followed(void *ctx, struct alloc_count *c, uint64_t serial)
+{
+    count(ALLOC_OVER, 1);
+    alloc_say_freed(ctx, c, serial);
 }
 
 static __always_inline void alloc_free(void *ctx, struct alloc_count *c, uint64_t thread,
@@ -219,6 +226,7 @@ static __always_inline void alloc_free(void *ctx, struct alloc_count *c, uint64_
         return;
     uint64_t serial = *known;
     bpf_map_delete_elem(&alloc_blocks, &block);
+    count(ALLOC_FREED, 1);
     alloc_say_freed(ctx, c, serial);
 }
 
@@ -375,7 +383,7 @@ static __always_inline int alloc_enter(user_registers *ctx)
     const struct alloc_pending pending = {
         .serial = serial, .sp = sp, .out = out ? argument(ctx, out) : 0};
     if (bpf_map_update_elem(&alloc_pendings, &thread, &pending, BPF_ANY)) {
-        count(ALLOC_OVER, 1);
+        alloc_not_followed(ctx, c, serial);
         return 0;
     }
     return 1;
@@ -406,7 +414,7 @@ static __always_inline void alloc_leave(user_registers *ctx)
     if (!block.address)
         alloc_say_freed(ctx, c, serial); /* there was no memory */
     else if (bpf_map_update_elem(&alloc_blocks, &block, &serial, BPF_ANY))
-        count(ALLOC_OVER, 1);
+        alloc_not_followed(ctx, c, serial);
 }
 
 SEC("kprobe")

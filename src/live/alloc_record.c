@@ -3,7 +3,7 @@
 #include "live/alloc_record.h"
 
 #include "live/alloc_layout.h"
-#include "record/record.h"
+#include "live/copier.h"
 
 #include <string.h>
 
@@ -12,26 +12,9 @@ static const uint64_t FIRST_ID = UINT64_C(0xa000000000000010);
 
 void alloc_form_set(struct alloc_form *f, const struct perf_event_attr *first)
 {
-    const uint64_t stacks = first->sample_type & (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
-                                                  PERF_SAMPLE_STACK_USER);
-    f->ring = (struct perf_event_attr){
-        .size = sizeof(f->ring),
-        .type = PERF_TYPE_SOFTWARE,
-        .config = PERF_COUNT_SW_BPF_OUTPUT,
-        .sample_period = 1,
-        .sample_type = CAPTURE_IDS | PERF_SAMPLE_IP | PERF_SAMPLE_ADDR | PERF_SAMPLE_PERIOD |
-                       PERF_SAMPLE_RAW | stacks,
-        .read_format = first->read_format,
-        .sample_id_all = 1,
-        .exclude_callchain_kernel = 1, /* the chain is empty, and says that there are stacks */
-        .exclude_callchain_user = 1,
-        .use_clockid = first->use_clockid,
-        .clockid = first->clockid,
-        .watermark = first->watermark,
-        .sample_regs_user = first->sample_regs_user,
-        .sample_stack_user = first->sample_stack_user,
-    };
-    f->ring.wakeup_events = first->wakeup_events; /* also wakeup_watermark */
+    f->ring = copier_sample_attr(first);
+    f->ring.sample_type |= PERF_SAMPLE_RAW;
+    f->ring.exclude_callchain_kernel = 1; /* the chain is empty, and says that there are stacks */
     f->attr = f->ring;
     f->attr.sample_type &= ~(uint64_t)PERF_SAMPLE_RAW;
     f->attr.sample_type |= PERF_SAMPLE_WEIGHT;

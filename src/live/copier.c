@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "live/bpf_load.h"
 #include "perfdata/vmevent.h"
+#include "record/record.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/native/cfi.h"
 #include "unwind/v8/layout.h"
@@ -234,6 +235,30 @@ struct perf_event_attr copier_attr(bool use_clockid, int clockid)
         .use_clockid = use_clockid,
         .clockid = clockid,
     };
+}
+
+struct perf_event_attr copier_sample_attr(const struct perf_event_attr *first)
+{
+    const uint64_t stacks = first->sample_type & (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+                                                  PERF_SAMPLE_STACK_USER);
+    struct perf_event_attr attr = {
+        .size = sizeof(attr),
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_BPF_OUTPUT,
+        .sample_period = 1,
+        .sample_type =
+            CAPTURE_IDS | PERF_SAMPLE_IP | PERF_SAMPLE_ADDR | PERF_SAMPLE_PERIOD | stacks,
+        .read_format = first->read_format,
+        .sample_id_all = 1,
+        .exclude_callchain_user = 1,
+        .use_clockid = first->use_clockid,
+        .clockid = first->clockid,
+        .watermark = first->watermark,
+        .sample_regs_user = first->sample_regs_user,
+        .sample_stack_user = first->sample_stack_user,
+    };
+    attr.wakeup_events = first->wakeup_events; /* also wakeup_watermark */
+    return attr;
 }
 
 int copier_open_output(const struct perf_event_attr *attr, int cpu, int ring_fd, const char *what,

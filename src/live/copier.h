@@ -49,6 +49,10 @@ const char *copier_program(const struct copier *c);
 /* Returns the attr of the copier's event. */
 struct perf_event_attr copier_attr(bool use_clockid, int clockid);
 
+/* Returns the attr of another bpf-output event whose records become samples: with stacks, clock and
+ * wake-ups as `first` has them, an address and a period, and without the user's callchain. */
+struct perf_event_attr copier_sample_attr(const struct perf_event_attr *first);
+
 /* Open the copier's event of one cpu and redirect it into that cpu's ring, whose events must have
  * the same clock. The copier keeps the event's id. */
 int copier_open_cpu(struct copier *c, int cpu, int ring_fd, const struct perf_event_attr *attr,

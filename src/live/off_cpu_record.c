@@ -2,8 +2,8 @@
 /* Records of samples of time off the cpu. See off_cpu_record.h. */
 #include "live/off_cpu_record.h"
 
+#include "live/copier.h"
 #include "perfdata/offcpu.h"
-#include "record/record.h"
 
 #include <string.h>
 
@@ -13,25 +13,7 @@ enum { RECORD_MAX = UINT16_MAX & ~7 }; /* bytes */
  * with the payload. */
 void off_cpu_form_set(struct off_cpu_form *o, const struct perf_event_attr *first, bool more)
 {
-    const uint64_t stacks = first->sample_type & (PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
-                                                  PERF_SAMPLE_STACK_USER);
-    o->attr = (struct perf_event_attr){
-        .size = sizeof(o->attr),
-        .type = PERF_TYPE_SOFTWARE,
-        .config = PERF_COUNT_SW_BPF_OUTPUT,
-        .sample_period = 1,
-        .sample_type =
-            CAPTURE_IDS | PERF_SAMPLE_IP | PERF_SAMPLE_ADDR | PERF_SAMPLE_PERIOD | stacks,
-        .read_format = first->read_format,
-        .sample_id_all = 1,
-        .exclude_callchain_user = 1,
-        .use_clockid = first->use_clockid,
-        .clockid = first->clockid,
-        .watermark = first->watermark,
-        .sample_regs_user = first->sample_regs_user,
-        .sample_stack_user = first->sample_stack_user,
-    };
-    o->attr.wakeup_events = first->wakeup_events; /* also wakeup_watermark */
+    o->attr = copier_sample_attr(first);
     o->ring = o->attr;
     o->ring.sample_type |= PERF_SAMPLE_RAW;
     o->ring.exclude_callchain_kernel = 1;
