@@ -207,16 +207,27 @@ static bool set_fetched(const struct lua_activation *a, struct lua_call *call)
            lua_call_set_pc(call, a->value[f->reg] + (uint64_t)(int64_t)f->disp + INSTRUCTION_BYTES);
 }
 
+/* Does execute's frame have the call that the newest one made last? Then that one is returning: it
+ * has left the list already. */
+static bool has_returning(struct lua_walk *w, const struct lua_activation *a,
+                          const struct lua_call *call)
+{
+    uint8_t next[sizeof(uint64_t)];
+    return lua_read_moving(&w->reader, call->ci + a->layout->fields.ci.next, next, sizeof(next)) &&
+           lua_is_address(lua_u64(next, 0)) && lua_activation_has(w, a, lua_u64(next, 0));
+}
+
 /* Is the newest call being made by a function that execute has called? It is in the list before all
- * of its parts are written, and execute's frame still has the call before it. */
-static bool is_made_by_callee(const struct lua_walk *w, const struct lua_activation *a,
+ * of its parts are written, and execute's frame still has the call before it. (That one may also be
+ * in a register that the frame has saved for its caller.) */
+static bool is_made_by_callee(struct lua_walk *w, const struct lua_activation *a,
                               const struct lua_call *call)
 {
     const struct lua_walk_state *s = &w->states.at[a->state];
     const struct lua_call *older = call + 1;
     return !is_exact(a) && !a->layout->fields.ci.is_array && older < w->calls.at + s->end &&
            older->is_lua && !lua_activation_has(w, a, call->ci) &&
-           lua_activation_has(w, a, older->ci);
+           lua_activation_has(w, a, older->ci) && !has_returning(w, a, call);
 }
 
 bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)
