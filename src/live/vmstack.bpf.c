@@ -1264,7 +1264,8 @@ static __always_inline void begin(struct scratch *s, const struct here *h, uint6
 }
 
 /* Copy the thread's states of plain Lua. Returns how many there are. */
-static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, const struct here *h)
+static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, const struct here *h,
+                                         uint64_t now)
 {
     struct lua_scratch *l = lua_scratch_get();
     if (!l)
@@ -1276,12 +1277,12 @@ static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, co
     l->highest = p->highest;
     l->from = h->sp;
     l->end = h->end;
-    l->run++;
+    l->now = now;
     l->nr = l->calls = 0;
     for (int i = 0; i < VMSTACK_KEPT; i++)
-        lua_test(h->kept[i]);
-    lua_test(h->dispatch);
-    lua_test(h->argument);
+        lua_test(l, h->kept[i]);
+    lua_test(l, h->dispatch);
+    lua_test(l, h->argument);
     lua_find(h->ip, h->kept[KEPT_FP]);
     uint32_t nr = l->nr;
     for (uint32_t i = 0; i < VMSTACK_LUA_STATES; i++)
@@ -1306,7 +1307,7 @@ static __always_inline uint32_t fill(struct scratch *s, const struct vmstack_pro
             reason = s->bad == p->known ? VMEVENT_BAD_READ : VMEVENT_ELSEWHERE;
     }
     if (lua) {
-        if (copy_lua(lua, h))
+        if (copy_lua(lua, h, head_of(s)->before))
             reason = VMEVENT_MATCHED;
         else if (reason)
             reason = VMEVENT_ELSEWHERE;

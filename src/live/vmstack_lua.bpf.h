@@ -24,7 +24,10 @@ enum {
     LUA_BELOW = 64,  /* words below a return address that are tested, until one is a state */
     LUA_PUSHED = 16, /* of these, the words in which the called function has pushed registers */
     LUA_CHUNK = 128, /* words of the native stack that are examined at once, besides these */
-    LUA_TESTED = 64, /* words whose test is remembered; a power of two */
+    LUA_TESTED = 256, /* words whose test is remembered; a power of two */
+    /* For so long a word that was no state is not tested again. Reading what it points to is most of
+     * what a sample costs. A state that is made at such an address is found that much later. */
+    LUA_TESTED_NS = 2000000,
     LUA_HEAD = 48,   /* bytes of a lua_State that a test needs */
     LUA_SLOT = 16,   /* bytes of a slot of the Lua stack */
     LUA_TT_THREAD = 8,
@@ -58,11 +61,11 @@ struct lua_scratch {
     uint32_t builds[VMSTACK_LUA_STATES];
     uint64_t lowest, highest;     /* addresses of states of this process */
     struct vmstack_lua_builds of; /* of the process that was sampled last */
-    /* Words tested lately; `when`: twice the number of the run, plus the result. */
+    /* Words tested lately; `when`: twice the time of the run (ns), plus the result. */
     struct {
-        uint64_t word, when;
+        uint64_t key, when; /* LUA_KEY */
     } tested[LUA_TESTED];
-    uint64_t run;
+    uint64_t now; /* of this run */
     uint64_t head[LUA_HEAD / 8];
     uint64_t words[LUA_BELOW + LUA_CHUNK];
     /* The state that is being copied. */
@@ -85,7 +88,7 @@ struct {
 
 int lua_widen(uint64_t L);
 int lua_main_thread_is(uint64_t g, uint32_t build);
-int lua_test(uint64_t word);
+int lua_test_at(uint64_t word);
 int lua_return_address(uint32_t at, uint64_t frame);
 int lua_scan(uint64_t from);
 int lua_find(uint64_t ip, uint64_t bp);
@@ -185,18 +188,26 @@ static __always_inline int lua_is_of(const struct lua_scratch *l, uint32_t i)
     return at < LUA_HEAD / 8 && lua_main_thread_is(l->head[at], i);
 }
 
-/* Test whether a word is the address of a lua_State, and note the state. Returns 1 if it is one. */
-__noinline int lua_test(uint64_t word)
+/* Whether a word looks like an address outside of the native stack. */
+static __always_inline int lua_is_address(const struct lua_scratch *l, uint64_t word)
+{
+    return !(word & 7) && word >= 1 << 16 && !(word >> ADDRESS_BITS) &&
+           word - l->from >= l->end - l->from;
+}
+
+/* Test whether the memory at an address is a lua_State, and note the state. Returns 1 if it is
+ * one. */
+__noinline int lua_test_at(uint64_t word)
 {
     struct lua_scratch *l = lua_scratch_get();
-    if (!l || word & 7 || word < 1 << 16 || word >> ADDRESS_BITS ||
-        word - l->from < l->end - l->from)
+    if (!l)
         return 0;
     uint32_t slot = lua_hash(word) & (LUA_TESTED - 1);
-    if (l->tested[slot].word == word && l->tested[slot].when >> 1 == l->run)
-        return l->tested[slot].when & 1;
-    l->tested[slot].word = word;
-    l->tested[slot].when = l->run << 1;
+    uint64_t when = l->tested[slot].when, age = l->now - (when >> 1);
+    if (l->tested[slot].key == LUA_KEY(l, word) && (!age || (age < LUA_TESTED_NS && !(when & 1))))
+        return when & 1;
+    l->tested[slot].key = LUA_KEY(l, word);
+    l->tested[slot].when = l->now << 1;
     if (bpf_probe_read_user(l->head, sizeof(l->head), (const void *)word) ||
         (l->head[1] & LUA_TT_MASK) != LUA_TT_THREAD)
         return 0;
@@ -206,10 +217,16 @@ __noinline int lua_test(uint64_t word)
         if (!lua_is_of(l, i))
             continue;
         lua_note(l, word, i);
-        l->tested[slot].when = l->run << 1 | 1;
+        l->tested[slot].when = l->now << 1 | 1;
         return 1;
     }
     return 0;
+}
+
+/* The same of any word. */
+static __always_inline int lua_test(const struct lua_scratch *l, uint64_t word)
+{
+    return lua_is_address(l, word) && lua_test_at(word);
 }
 
 /* Returns the number of the build in whose execute `pc` is; VMSTACK_LUA_BUILDS: none. */
@@ -226,10 +243,11 @@ static __always_inline uint32_t lua_build_at(const struct lua_scratch *l, uint64
 }
 
 /* Test the slot of a frame of execute that holds its state. `sp`, `bp`: the frame's registers. */
-static __always_inline int lua_test_slot(const struct vmstack_lua *b, uint64_t sp, uint64_t bp)
+static __always_inline int lua_test_slot(const struct lua_scratch *l, const struct vmstack_lua *b,
+                                         uint64_t sp, uint64_t bp)
 {
     uint64_t at = b->flags & VMSTACK_LUA_BY_SP ? sp : b->flags & VMSTACK_LUA_BY_BP ? bp : 0;
-    return at && lua_test(read_u64(at + (int64_t)b->slot));
+    return at && lua_test(l, read_u64(at + (int64_t)b->slot));
 }
 
 /* A return address into execute: l->words[at]; execute's frame begins at `frame`. Find its
@@ -244,7 +262,7 @@ __noinline int lua_return_address(uint32_t at, uint64_t frame)
     HIDDEN(build);
     if (build >= VMSTACK_LUA_BUILDS)
         return 0;
-    if (lua_test_slot(&l->of.builds[build], frame, l->words[at - 1]))
+    if (lua_test_slot(l, &l->of.builds[build], frame, l->words[at - 1]))
         return 1;
     /* The innermost frame's register may not have been saved: it was tested then. */
     uint32_t most = l->outer || !l->in_registers ? LUA_BELOW : LUA_PUSHED;
@@ -252,7 +270,7 @@ __noinline int lua_return_address(uint32_t at, uint64_t frame)
     for (uint32_t i = 1; i <= LUA_BELOW; i++) {
         if (i > most)
             return 0;
-        if (lua_test(l->words[at - i]))
+        if (lua_test(l, l->words[at - i]))
             return 1;
     }
     count(VMSTACK_LUA_MISSED, 1);
@@ -284,7 +302,7 @@ __noinline int lua_scan(uint64_t from)
             lua_return_address(i, from + 8 * (i - LUA_BELOW + 1));
         else if (word - lowest <= reach && !(word & 7) &&
                  known->states[lua_hash(word) & (VMSTACK_LUA_RECENT - 1)] == LUA_KEY(l, word))
-            lua_test(word);
+            lua_test(l, word);
     }
     return 0;
 }
@@ -298,7 +316,7 @@ __noinline int lua_find(uint64_t ip, uint64_t bp)
     uint32_t build = lua_build_at(l, ip);
     HIDDEN(build);
     if (build < VMSTACK_LUA_BUILDS)
-        lua_test_slot(&l->of.builds[build], l->from, bp);
+        lua_test_slot(l, &l->of.builds[build], l->from, bp);
     l->in_registers = l->nr;
     l->outer = build < VMSTACK_LUA_BUILDS;
     for (uint32_t done = 0; done < VMSTACK_LUA_SEARCHED; done += 8 * LUA_CHUNK) {
