@@ -207,12 +207,11 @@ static bool set_fetched(const struct lua_activation *a, struct lua_call *call)
            lua_call_set_pc(call, a->value[f->reg] + (uint64_t)(int64_t)f->disp + INSTRUCTION_BYTES);
 }
 
-/* Does execute's frame have the call that the newest one made last? Then that one is returning: it
- * has left the list already. */
-static bool has_returning(struct lua_walk *w, const struct lua_activation *a,
-                          const struct lua_call *call)
+bool lua_activation_has_next(struct lua_walk *w, const struct lua_activation *a,
+                             const struct lua_call *call)
 {
     uint8_t next[sizeof(uint64_t)];
+    w->reader.layout = a->layout;
     return lua_read_moving(&w->reader, call->ci + a->layout->fields.ci.next, next, sizeof(next)) &&
            lua_is_address(lua_u64(next, 0)) && lua_activation_has(w, a, lua_u64(next, 0));
 }
@@ -227,7 +226,7 @@ static bool is_made_by_callee(struct lua_walk *w, const struct lua_activation *a
     const struct lua_call *older = call + 1;
     return !is_exact(a) && !a->layout->fields.ci.is_array && older < w->calls.at + s->end &&
            older->is_lua && !lua_activation_has(w, a, call->ci) &&
-           lua_activation_has(w, a, older->ci) && !has_returning(w, a, call);
+           lua_activation_has(w, a, older->ci) && !lua_activation_has_next(w, a, call);
 }
 
 bool lua_set_running(struct lua_walk *w, const struct lua_activation *a, struct lua_call *call)

@@ -56,13 +56,28 @@ static size_t count_runs(const struct lua_walk *w, const struct lua_walk_state *
     return nr + (last > s->first && !w->calls.at[last - 1].is_fresh);
 }
 
-/* Returns the run that the activation's frame speaks of: execute keeps its call's address. `nr`:
- * how many runs may be tried. Returns `nr`: none. */
-static size_t run_in_frame(const struct lua_walk *w, const struct lua_walk_state *s,
+/* Does the activation's frame speak of the newest run? execute keeps its call's address. While that
+ * call makes another one, or that one returns, the list and the frame differ by one. */
+static bool has_newest_run(struct lua_walk *w, const struct lua_walk_state *s,
+                           const struct lua_activation *a)
+{
+    size_t newest = skip_c(w, s, s->first);
+    if (newest == s->end)
+        return false;
+    const struct lua_call *c = &w->calls.at[newest];
+    return lua_activation_has(w, a, c->ci) || lua_activation_has_next(w, a, c) ||
+           (!c->is_fresh && newest + 1 < s->end && lua_activation_has(w, a, c[1].ci));
+}
+
+/* Returns the run that the activation's frame speaks of. `nr`: how many runs may be tried. Returns
+ * `nr`: none. */
+static size_t run_in_frame(struct lua_walk *w, const struct lua_walk_state *s,
                            const struct lua_activation *a, size_t nr)
 {
-    size_t at = s->first;
-    for (size_t run = 0; run < nr; run++) {
+    if (nr && has_newest_run(w, s, a))
+        return 0;
+    size_t at = run_end(w, s, s->first, 0);
+    for (size_t run = 1; run < nr; run++) {
         size_t newest = skip_c(w, s, at);
         if (newest < s->end && lua_activation_has(w, a, w->calls.at[newest].ci))
             return run;
