@@ -789,18 +789,21 @@ static int do_call(void *context, unsigned which, struct error *err)
 /* Bytes that a reader's process may have in all: of all processes that it looks at. */
 static const uint64_t MEMORY_MAX = UINT64_C(2) << 30;
 
-/* (The address sanitizer's own memory is beyond any limit.) */
+/* The address sanitizer's own memory is beyond any limit. gcc and clang tell of it in their own
+ * ways. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { HAS_SANITIZER = true };
+#elif defined(__has_feature)
+enum { HAS_SANITIZER = __has_feature(address_sanitizer) };
+#else
+enum { HAS_SANITIZER = false };
+#endif
+
 static void limit_memory(void)
 {
-#if !defined(__SANITIZE_ADDRESS__)
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-    return;
-#endif
-#endif
     const struct rlimit most = {MEMORY_MAX, MEMORY_MAX};
-    (void)setrlimit(RLIMIT_DATA, &most);
-#endif
+    if (!HAS_SANITIZER)
+        (void)setrlimit(RLIMIT_DATA, &most);
 }
 
 /* Called first in a process: leave what it does not need. */
