@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "output/json.h"
 #include "output/output.h"
+#include "perfdata/resident.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -223,8 +224,9 @@ static int take_times(void *target, const struct option_value *v, struct error *
 static enum weight_unit usual_unit(const char *name)
 {
     static const char *const ns[] = {"runtime", "delay", "duration", "runqueue"};
-    static const char *const bytes[] = {"alloc_space", "inuse_space", "peak_space", "bytes_alloc",
-                                        "bytes_req",   "bytes",       "nr_bytes",   "len"};
+    static const char *const bytes[] = {"alloc_space", "inuse_space", "peak_space",
+                                        "bytes_alloc", "bytes_req",   "bytes",
+                                        "nr_bytes",    "len",         RESIDENT_WEIGHT};
     for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++)
         if (strcmp(name, ns[i]) == 0)
             return UNIT_NS;
@@ -616,6 +618,13 @@ static void say_weightless(const struct replay *r, const struct replay_stats *st
         return;
     if (replay_options(r)->wall) {
         fprintf(stderr, "ljperf: %" PRIu64 " samples of events that count no time are left out\n",
+                st->weightless);
+        return;
+    }
+    if (!replay_options(r)->weight) {
+        fprintf(stderr,
+                "ljperf: %" PRIu64 " faults of pages are left out: the pages are of mapped files, "
+                "or were there before\n",
                 st->weightless);
         return;
     }

@@ -7,6 +7,7 @@
 #include "perfdata/perfdata.h"
 #include "record/options.h"
 #include "record/record.h"
+#include "record/resident.h"
 #include "record/target.h"
 #include "live/process_watch.h"
 
@@ -116,6 +117,19 @@ static bool has_few_descriptors(struct record_options *o)
     return true;
 }
 
+/* What may not probe programs records which memory becomes resident, in place of allocations. */
+static int replace_alloc(struct record_options *o, struct process_watch *watch, struct error *err)
+{
+    if (!o->alloc_bytes || !geteuid() || !watch || !process_watch_reads_late(watch))
+        return 0;
+    process_watch_leave_alloc(watch);
+    say(o, false,
+        "--alloc: functions that allocate cannot be probed without privileges; faults of pages are "
+        "recorded in their place, as memory that becomes resident (--rss). Root's --alloc tells "
+        "what is asked for, what is freed, and leaks");
+    return o->resident_hz ? 0 : record_options_add_resident(o, err);
+}
+
 /* Record; unless disabled, also the data beside samples that managed code needs. `reader`: what the
  * processes used that read these. */
 static int run(struct record_options *o, struct record_outcome *r, struct rusage *reader,
@@ -130,6 +144,12 @@ static int run(struct record_options *o, struct record_outcome *r, struct rusage
     struct process_watch *watch = o->no_vm ? NULL : process_watch_create(&options, say, o);
     if (!watch && !o->no_vm)
         return error_no_memory(err);
+    if (replace_alloc(o, watch, err) < 0) {
+        process_watch_free(watch);
+        return -1;
+    }
+    if (o->resident_hz)
+        resident_say_limits(say, o);
     o->wake_each = watch && process_watch_reads_late(watch);
     o->wake_early = watch != NULL;
     int failed = record_run(o, watch ? process_watch_hooks(watch) : NULL, say, o, r, err);

@@ -8,6 +8,7 @@
 #include "perfdata/vmevent.h"
 #include "unwind/unwind.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,7 +202,9 @@ static int open_alloc(struct process_watch *watch, const struct capture_plan *pl
     if (watch->options.no_copier)
         return error_set(err, ERROR_UNSUPPORTED,
                          "--alloc needs more descriptors than may be open (ulimit -n)");
-    error_set(err, why.kind, "--alloc: %s", why.text);
+    bool refused = why.sys_errno == EPERM || why.sys_errno == EACCES;
+    error_set(err, why.kind, "--alloc: %s%s", why.text,
+              refused ? " (--rss, which memory becomes resident, needs no privilege)" : "");
     return -1;
 }
 
@@ -640,6 +643,11 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
 bool process_watch_reads_late(const struct process_watch *watch)
 {
     return !watch->copier;
+}
+
+void process_watch_leave_alloc(struct process_watch *watch)
+{
+    watch->options.alloc.mean = 0;
 }
 
 const struct capture_hooks *process_watch_hooks(struct process_watch *watch)

@@ -43,6 +43,8 @@ struct process_watch *process_watch_create(const struct process_watch_options *o
 /* Whether no copier copies Lua stacks with the samples. Lua stacks are then read as soon as
  * possible after the samples, so each sample should wake the recorder. */
 bool process_watch_reads_late(const struct process_watch *watch);
+/* Do not record allocations, whatever the options were. To be called before the recording. */
+void process_watch_leave_alloc(struct process_watch *watch);
 /* The hooks to pass to record_run(); they live as long as the process_watch. */
 const struct capture_hooks *process_watch_hooks(struct process_watch *watch);
 void process_watch_free(struct process_watch *watch);

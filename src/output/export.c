@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "output/json.h"
+#include "perfdata/resident.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,11 +35,9 @@ static const char *usual_type(const struct export *e, unsigned event)
 {
     static const struct {
         const char *event, *type;
-    } usual[] = {{"cpu-clock", "cpu"},
-                 {"task-clock", "cpu"},
-                 {"offcpu-time", "off_cpu"},
-                 {"wall-clock", "wall"},
-                 {"malloc", "alloc_space"}};
+    } usual[] = {{"cpu-clock", "cpu"},       {"task-clock", "cpu"},
+                 {"offcpu-time", "off_cpu"}, {"wall-clock", "wall"},
+                 {"malloc", "alloc_space"},  {RESIDENT_NAME, RESIDENT_WEIGHT}};
     const char *name = replay_weight_name(e->replay, event);
     for (size_t i = 0; name && i < sizeof(usual) / sizeof(*usual); i++)
         if (is_event(name, usual[i].event))

@@ -2,6 +2,7 @@
 /* Event names, as perf list prints them. The numbers are from linux/perf_event.h. */
 #include "record/event_parse.h"
 #include "base/first_line.h"
+#include "perfdata/resident.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -491,6 +492,15 @@ int event_specs_default(event_spec_vec *specs, struct error *err)
     if (one_parse("cycles", specs, err) < 0)
         return -1;
     specs->at[specs->nr - 1].by_default = true;
+    return 0;
+}
+
+int event_specs_resident(uint64_t frequency, event_spec_vec *specs, struct error *err)
+{
+    if (event_specs_parse("minor-faults/name=" RESIDENT_NAME "/", specs, err) < 0)
+        return -1;
+    specs->at[specs->nr - 1].resident = true;
+    specs->at[specs->nr - 1].frequency = frequency;
     return 0;
 }
 

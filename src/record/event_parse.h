@@ -18,6 +18,7 @@ struct event_spec {
     char *filter; /* tracepoints: what passes, in the kernel's words; owned; NULL: all */
     uint64_t period, frequency; /* terms of its own; 0: those of the recording */
     bool modified;              /* modifiers say what is excluded */
+    bool resident;              /* faults of pages, as memory that becomes resident */
     bool by_default;            /* the user did not ask for it: it may be replaced silently */
 };
 
@@ -32,6 +33,10 @@ int event_specs_parse(const char *text, event_spec_vec *specs, struct error *err
 
 /* Append the event that is recorded by default: cycles. */
 int event_specs_default(event_spec_vec *specs, struct error *err);
+
+/* Append the event of memory that becomes resident (perfdata/resident.h), with so many samples a
+ * second at most. */
+int event_specs_resident(uint64_t frequency, event_spec_vec *specs, struct error *err);
 
 /* Turn the event into the kernel's own clock, for machines without hardware counters. */
 int event_spec_to_clock(struct event_spec *spec, struct error *err);

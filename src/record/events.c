@@ -118,6 +118,8 @@ static void sampling_set(const struct record_options *o, const struct events *e,
     } else {
         a->freq = 1;
         a->sample_freq = spec->frequency ? spec->frequency : e->frequency;
+        if (spec->resident && a->sample_freq > e->frequency_most)
+            a->sample_freq = e->frequency_most;
     }
     if (o->all_user)
         a->exclude_kernel = a->exclude_hv = 1;
@@ -127,6 +129,8 @@ static void sampling_set(const struct record_options *o, const struct events *e,
         a->exclude_kernel = a->exclude_hv = 1;
     exclude_kernel_chain(a);
     extras_set(o, a);
+    if (spec->resident)
+        a->sample_type |= PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_PAGE_SIZE;
 }
 
 /* ---- errors -------------------------------------------------------------------------------- */
@@ -334,6 +338,8 @@ static bool give_up_feature(struct events *e, struct perf_event_attr *a)
     if (a->build_id) {
         a->build_id = 0;
         e->build_ids = false;
+    } else if (a->sample_type & PERF_SAMPLE_DATA_PAGE_SIZE) {
+        a->sample_type &= ~(uint64_t)PERF_SAMPLE_DATA_PAGE_SIZE;
     } else if (a->read_format & ~(uint64_t)PERF_FORMAT_ID) {
         a->read_format = PERF_FORMAT_ID;
     } else if (a->bpf_event || a->ksymbol) {
@@ -553,12 +559,19 @@ static int events_index(struct events *e, struct error *err)
     return 0;
 }
 
+/* Returns how many samples a second the machine allows; UINT64_MAX: it does not say. */
+static uint64_t frequency_limit(void)
+{
+    long max = read_setting("/proc/sys/kernel/perf_event_max_sample_rate");
+    return max > 0 ? (uint64_t)max : UINT64_MAX;
+}
+
 /* As perf does, reduce a frequency above the machine's limit (the user is told). */
 static uint64_t allowed_frequency(const struct record_options *o)
 {
-    long max = read_setting("/proc/sys/kernel/perf_event_max_sample_rate");
-    uint64_t limit = max > 0 ? (uint64_t)max : UINT64_MAX;
-    return o->max_frequency && max > 0 ? limit : o->frequency > limit ? limit : o->frequency;
+    const uint64_t limit = frequency_limit();
+    bool most = o->max_frequency && limit != UINT64_MAX;
+    return most || o->frequency > limit ? limit : o->frequency;
 }
 
 /* There is one descriptor for each event, cpu and task: raise the limit as far as possible. */
@@ -574,12 +587,14 @@ static void raise_file_limit(void)
 /* Returns samples a second and cpu; 0: not known, since they come by an event's period. */
 static uint64_t expected_rate(const struct record_options *o)
 {
+    uint64_t rate = 0;
     vec_foreach (spec, &o->events) {
         bool tracepoint = spec->attr.type == PERF_TYPE_TRACEPOINT;
         if (o->period || (tracepoint && !o->user_frequency))
             return 0;
+        rate += spec->resident ? spec->frequency : allowed_frequency(o);
     }
-    return allowed_frequency(o) * o->events.nr;
+    return rate;
 }
 
 /* Choose the ring size by the rate: half a second of the largest samples, but not more than all
@@ -646,6 +661,7 @@ int events_open(const struct record_options *o, const struct event_targets *targ
                            .build_ids = true,
                            .to_clock = to_clock, /* the first try changed the options' event */
                            .frequency = allowed_frequency(o),
+                           .frequency_most = frequency_limit(),
                            .wakes_early =
                                o->wake_early && !o->wake_each && rate && rate <= WAKE_EACH_HZ_MAX};
         int r = events_open_all(o, targets, &e, err);

@@ -49,16 +49,17 @@ struct events {
     VEC(struct capture_sampling) sampling;
     VEC(struct id_event) ids; /* sorted by id */
     size_t nr_cpus, nr_tasks;
-    uint64_t ring_bytes;  /* size of each ring, without its first page */
-    uint64_t ring_wanted; /* size before it was reduced to what may be locked */
-    uint64_t frequency;   /* samples a second that the machine allows */
-    bool wakes_early;     /* every record wakes the reader, which rests after each pass */
-    bool user_only;       /* the kernel is not sampled, because this is forbidden */
-    bool to_clock;        /* cycles were replaced with cpu-clock */
-    bool build_ids;       /* MMAP2 records carry build ids */
-    bool others;          /* some of the tasks belong to another user */
-    bool tracking;        /* a dummy event tracks tasks; it is enabled from the start */
-    int cgroup;           /* while they are opened: the control group that is sampled; -1: all */
+    uint64_t ring_bytes;     /* size of each ring, without its first page */
+    uint64_t ring_wanted;    /* size before it was reduced to what may be locked */
+    uint64_t frequency;      /* samples a second that the machine allows */
+    uint64_t frequency_most; /* the machine allows */
+    bool wakes_early;        /* every record wakes the reader, which rests after each pass */
+    bool user_only;          /* the kernel is not sampled, because this is forbidden */
+    bool to_clock;           /* cycles were replaced with cpu-clock */
+    bool build_ids;          /* MMAP2 records carry build ids */
+    bool others;             /* some of the tasks belong to another user */
+    bool tracking;           /* a dummy event tracks tasks; it is enabled from the start */
+    int cgroup;              /* while they are opened: the control group that is sampled; -1: all */
 };
 
 /* The tasks that the events watch. */

@@ -18,6 +18,7 @@ enum {
     DEFAULT_OFF_CPU_US = 1000,
     DEFAULT_ALLOC_BYTES = 512 << 10,
     ALLOC_BYTES_MAX = 1 << 30,
+    RESIDENT_HZ = 4000, /* samples a second at most; below, each fault is one */
     OFF_CPU_US_MAX = 4000000,
     ZSTD_MAX = 22,
     RING_MAX_SHIFT = 30,
@@ -277,6 +278,15 @@ static int take_alloc(void *target, const struct option_value *v, struct error *
     return 0;
 }
 
+static int take_resident(void *target, const struct option_value *v, struct error *err)
+{
+    struct record_options *o = target;
+    o->resident_hz = RESIDENT_HZ;
+    if (v->text && number_parse(v, v->text, &o->resident_hz, err) < 0)
+        return -1;
+    return o->resident_hz ? 0 : option_error(v, err, "expects 1 sample a second or more, not `0'");
+}
+
 static int take_events(void *target, const struct option_value *v, struct error *err)
 {
     struct record_options *o = target;
@@ -444,6 +454,11 @@ static const struct option_row what_rows[] = {
      .place = VALUE_ATTACHED},
     {ROW_FLAG(0, "force", struct record_options, alloc_force,
               "With --alloc: go on, whatever it costs.")},
+    {ROW_CALL(
+         0, "rss", "HZ", take_resident,
+         "Also sample which code makes memory resident: each fault of a page, up to HZ a second "
+         "(4000). Needs no privilege; --alloc does this where it may not probe."),
+     .place = VALUE_ATTACHED},
     {ROW_CALL('k', "clockid", "CLOCK", take_clock,
               "Take the samples' times of this clock: mono, raw, real, boot or tai (mono)."),
      .word_list = clock_names},
@@ -619,17 +634,25 @@ static int check(struct record_options *o, struct error *err)
     if (o->off_cpu_ns && o->no_vm)
         return error_set(err, ERROR_FORMAT,
                          "--off-cpu needs the eBPF programs that --no-vm leaves out");
+    if (o->resident_hz && o->no_samples)
+        return error_set(err, ERROR_FORMAT, "--rss and --no-samples exclude each other");
     if (o->alloc_bytes && (o->no_samples || o->no_vm))
         return error_set(err, ERROR_FORMAT, "--alloc excludes --no-samples and --no-vm");
     if (o->alloc_bytes && !o->command && !o->pids.nr)
         return error_set(err, ERROR_FORMAT,
                          "--alloc needs a command or processes (-p): not all of a machine can be "
                          "probed");
-    if (o->wall)
-        return check_wall(o, err);
-    if (!o->events.nr)
-        return event_specs_default(&o->events, err);
-    return 0;
+    if (o->wall && check_wall(o, err) < 0)
+        return -1;
+    if (!o->events.nr && event_specs_default(&o->events, err) < 0)
+        return -1;
+    return o->resident_hz ? record_options_add_resident(o, err) : 0;
+}
+
+int record_options_add_resident(struct record_options *o, struct error *err)
+{
+    o->resident_hz = o->resident_hz ? o->resident_hz : RESIDENT_HZ;
+    return event_specs_resident(o->resident_hz, &o->events, err);
 }
 
 int record_options_parse(int argc, char **argv, struct record_options *ret,

@@ -72,6 +72,7 @@ struct record_options {
     bool wall;            /* cpu-clock and off_cpu_ns */
     uint64_t alloc_bytes; /* --alloc: mean bytes between samples; 0: not recorded */
     bool alloc_force;     /* --force: whatever it costs */
+    uint64_t resident_hz; /* --rss: faults of pages that are samples, a second; 0: none */
     /* Not set by the user. wake_each: every sample wakes the recorder, which has to read a process
      * then. wake_early: where samples are few, every record wakes the recorder, which looks at
      * processes. */
@@ -89,6 +90,9 @@ extern const struct option_set record_command_line;
 int record_options_parse(int argc, char **argv, struct record_options *ret,
                          struct options_parsed *parsed, struct error *err);
 void record_options_free(struct record_options *o);
+
+/* Record the memory that becomes resident, too: as --rss does, after the options were parsed. */
+int record_options_add_resident(struct record_options *o, struct error *err);
 
 /* Returns what to do instead of perf record's option of this name (as "-G" or "--aio=3"), which
  * ljperf record does not have; NULL: perf record has no such option. */

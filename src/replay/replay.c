@@ -5,6 +5,7 @@
 #include "base/threads.h"
 #include "perfdata/alloc.h"
 #include "perfdata/offcpu.h"
+#include "perfdata/resident.h"
 #include "session/lists.h"
 #include "unwind/luajit/names.h"
 #include "unwind/v8/names.h"
@@ -411,7 +412,7 @@ enum weight_unit replay_unit(const struct replay *r, unsigned event)
     bool clock = e->attr.type == PERF_TYPE_SOFTWARE && (e->attr.config == PERF_COUNT_SW_CPU_CLOCK ||
                                                         e->attr.config == PERF_COUNT_SW_TASK_CLOCK);
     enum alloc_kind kind;
-    if (perfdata_alloc_kind(e, &kind))
+    if (perfdata_alloc_kind(e, &kind) || perfdata_is_resident(e))
         return UNIT_BYTES;
     return clock || perfdata_is_offcpu(e) ? UNIT_NS : UNIT_COUNT;
 }
@@ -462,6 +463,27 @@ bool replay_alloc_weight(const struct replay *r, const struct sample *s, enum al
         *ret = 0;
     else if (at_peak && (s->time > peak || (replay_freed(r, s, &when) && when <= peak)))
         *ret = 0;
+    return true;
+}
+
+/* Whether memory is of a file of a disk: its pages are there for all who map it. */
+static bool is_of_file(const struct mapping *m)
+{
+    static const char shared[] = "/dev/shm/";
+    return m && (m->dso->kind == DSO_FILE || m->dso->kind == DSO_VDSO) &&
+           strncmp(m->dso->name, shared, sizeof(shared) - 1) != 0;
+}
+
+bool replay_resident_weight(const struct replay *r, const struct sample *s,
+                            const struct thread_context *thread, uint64_t *ret)
+{
+    struct resident_fault fault;
+    uint64_t halves;
+    if (!perfdata_resident(s, &fault))
+        return false;
+    if (!r->log || !memory_log_faults(r->log, s, &fault, &halves))
+        halves = 2 * s->period;
+    *ret = is_of_file(session_mapping(thread, s->addr)) ? 0 : halves * (fault.bytes / 2);
     return true;
 }
 

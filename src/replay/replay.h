@@ -248,6 +248,11 @@ uint64_t replay_allocations_peak(const struct replay *r);
 bool replay_allocations_end(const struct replay *r, uint64_t *ret);
 /* Returns the index of the event that a sample counts for: with options.wall one for all. */
 unsigned replay_event(const struct replay *r, const struct sample *s);
+/* Get how many bytes of memory a sampled fault has made resident (perfdata/resident.h): none in
+ * mappings of files, and none at a page that had a sampled fault before. Returns false if the
+ * sample is no such fault. */
+bool replay_resident_weight(const struct replay *r, const struct sample *s,
+                            const struct thread_context *thread, uint64_t *ret);
 /* Returns the name of what periods of an event count: the weight's, else the event's. */
 const char *replay_weight_name(const struct replay *r, unsigned event);
 /* Write who woke the thread of a sample of a wait, as users see it (offcpu_waker_name()). Returns

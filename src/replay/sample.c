@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* One sample as frames: the kernel part of its callchain, then its user stack. */
 #include "perfdata/offcpu_layout.h"
+#include "perfdata/resident.h"
 #include "base/cursor.h"
 #include "replay/replay_internal.h"
 #include "session/registers.h"
@@ -304,9 +305,15 @@ size_t sample_frames_same(const struct job *job, const struct job_sample *s)
 static void weigh(const struct replay *r, struct job_sample *s)
 {
     int64_t weight;
-    uint64_t of_allocation;
+    uint64_t of_allocation, resident;
     if (r->options.wall)
         s->weightless = !s->sample.event || replay_unit(r, s->sample.event->index) != UNIT_NS;
+    if ((!r->options.weight || strcmp(r->options.weight, RESIDENT_WEIGHT) == 0) &&
+        replay_resident_weight(r, &s->sample, &s->thread, &resident)) {
+        s->weightless |= !resident;
+        s->sample.period = resident;
+        return;
+    }
     if (!r->options.weight)
         return;
     if (replay_alloc_weight(r, &s->sample, alloc_weight_named(r->options.weight), &of_allocation)) {

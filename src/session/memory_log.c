@@ -6,6 +6,7 @@
 #include "base/unnamed_file.h"
 #include "perfdata/vmevent.h"
 #include "session/allocations.h"
+#include "session/faults.h"
 #include "session/renewals.h"
 #include "base/table.h"
 #include "session/recorded_memory.h"
@@ -84,6 +85,7 @@ struct memory_log {
     struct code_files files;
     struct renewals renewals;
     struct allocations allocations;
+    struct faults faults;
     enum memory_log_order order;
     struct table processes;   /* pid -> struct lives */
     struct hash_table newest; /* the newest version of each range */
@@ -152,6 +154,7 @@ void memory_log_free(struct memory_log *log)
     vec_free(&log->compilers);
     renewals_free(&log->renewals);
     allocations_free(&log->allocations);
+    faults_free(&log->faults);
     hash_table_free(&log->newest);
     free(log->ends);
     free(log->neighbours);
@@ -642,6 +645,7 @@ int memory_log_seal(struct memory_log *log, struct error *err)
     hash_table_free(&log->newest);
     log->stats.versions = nr;
     sort_notes(log);
+    faults_seal(&log->faults);
     if (!renewals_seal(&log->renewals) || !allocations_seal(&log->allocations))
         return error_no_memory(err);
     if (nr)
@@ -1550,7 +1554,8 @@ struct memory_layer memory_log_layer(const struct memory_log_view *view)
 static bool may_hold_log(const struct perfdata *pd)
 {
     for (size_t i = 0; i < perfdata_nr_events(pd); i++) {
-        if (vmevent_may_be(&perfdata_event(pd, i)->attr))
+        const struct perfdata_event *e = perfdata_event(pd, i);
+        if (vmevent_may_be(&e->attr) || perfdata_is_resident(e))
             return true;
     }
     return false;
@@ -1559,14 +1564,19 @@ static bool may_hold_log(const struct perfdata *pd)
 static int take_sample(struct memory_log *log, const struct perfdata *pd, const struct record *rec,
                        struct error *err)
 {
-    const struct perf_event_attr *a = &perfdata_event(pd, rec->event)->attr;
+    const struct perfdata_event *event = perfdata_event(pd, rec->event);
+    const struct perf_event_attr *a = &event->attr;
+    struct resident_fault fault;
     struct sample s;
     struct vmevent e;
     struct error ignored;
-    if (a->type != PERF_TYPE_SOFTWARE || a->config != PERF_COUNT_SW_BPF_OUTPUT)
+    bool resident = perfdata_is_resident(event);
+    if (!resident && (a->type != PERF_TYPE_SOFTWARE || a->config != PERF_COUNT_SW_BPF_OUTPUT))
         return 0;
     if (perfdata_sample(pd, rec, &s, &ignored) < 0)
         return 0;
+    if (resident && perfdata_resident(&s, &fault))
+        return faults_take(&log->faults, &s, &fault) ? 0 : error_no_memory(err);
     if (!vmevent_of_sample(&s, &e))
         return allocations_take(&log->allocations, &s) ? 0 : error_no_memory(err);
     if (e.head.kind == VMEVENT_FREED)
@@ -1584,6 +1594,12 @@ bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *r
 uint64_t memory_log_peak(const struct memory_log *log)
 {
     return log->allocations.peak;
+}
+
+bool memory_log_faults(const struct memory_log *log, const struct sample *s,
+                       const struct resident_fault *fault, uint64_t *ret)
+{
+    return faults_halves(&log->faults, s, fault, ret);
 }
 
 static int take_mapping(struct memory_log *log, const struct perfdata *pd, const struct record *rec,
@@ -1613,7 +1629,9 @@ static int take_record(struct memory_log *log, const struct perfdata *pd, const 
     if (rec->type == PERF_RECORD_SAMPLE)
         return rec->event == PERFDATA_NO_EVENT ? 0 : take_sample(log, pd, rec, err);
     if (rec->type == PERF_RECORD_COMM && perfdata_comm(pd, rec, &comm, &ignored) == 0 && comm.exec)
-        return memory_log_exec(log, comm.pid, rec->time, err);
+        return faults_exec(&log->faults, comm.pid, rec->time)
+                   ? memory_log_exec(log, comm.pid, rec->time, err)
+                   : error_no_memory(err);
     if (rec->type == PERF_RECORD_FORK && perfdata_task(pd, rec, &task, &ignored) == 0 &&
         task.pid != task.ppid && !task.synthesized)
         return memory_log_fork(log, task.ppid, task.pid, rec->time, err);

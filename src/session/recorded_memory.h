@@ -118,9 +118,14 @@ struct memory_log_stats memory_log_stats(const struct memory_log *log);
 /* Get when the block of a sampled allocation was freed (perfdata/alloc.h), ns. Returns false if it
  * was not. */
 bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *ret);
-/* Returns the first time at which most of the sampled allocations' memory is in use, ns. 0: there are
- * none. */
+/* Returns the first time at which most of the sampled allocations' memory is in use, ns. 0: there
+ * are none. */
 uint64_t memory_log_peak(const struct memory_log *log);
+/* Get for how many halves of faults of pages a sampled one stands (perfdata/resident.h); 0: its
+ * page had another sampled fault before. Returns false if that is not known. */
+struct resident_fault;
+bool memory_log_faults(const struct memory_log *log, const struct sample *s,
+                       const struct resident_fault *fault, uint64_t *ret);
 
 /* Get what else was noted about a process, once the log is sealed: global_States of its Lua VMs;
  * and for V8, the functions that a BytecodeArray may belong to (both addresses tagged). Returns how
