@@ -154,12 +154,26 @@ static __always_inline uint64_t alloc_draw(uint64_t mean)
     return mean * (below * LN_2 >> 16) >> 16;
 }
 
-/* Whether the call at this stack pointer is a sampled one. Its return address is then the kernel's.
- */
-static __always_inline int alloc_is_pending(uint64_t thread, uint64_t sp)
+struct return_instance {
+    unsigned long stack, orig_ret_vaddr;
+} RELOCATED;
+struct uprobe_task {
+    struct return_instance *return_instances;
+} RELOCATED;
+struct task_struct___probed {
+    struct uprobe_task *utask;
+} RELOCATED;
+
+/* Returns where the call at this stack pointer returns to, if the kernel has put its own address
+ * there, to see the return; 0: it has not. It does so for calls that we want to see return. Before
+ * Linux 6.13 these are all, and while others probe the same file in another process, all, too. */
+static __always_inline uint64_t alloc_replaced_return(uint64_t sp)
 {
-    const struct alloc_pending *pending = bpf_map_lookup_elem(&alloc_pendings, &thread);
-    return pending && pending->sp == sp;
+    const struct task_struct___probed *task = (const void *)bpf_get_current_task();
+    if (!bpf_core_field_exists(task->utask))
+        return 0;
+    const struct return_instance *last = BPF_CORE_READ(task, utask, return_instances);
+    return last && BPF_CORE_READ(last, stack) == sp ? BPF_CORE_READ(last, orig_ret_vaddr) : 0;
 }
 
 /* Whether this call is one that another function of the allocator has made. */
@@ -167,7 +181,7 @@ static __always_inline int alloc_is_inner(struct alloc_count *c, uint64_t thread
                                           uint64_t caller, uint64_t size, uint64_t function)
 {
     int jumped = c->thread == thread && c->sp == sp && c->size == size && c->function != function &&
-                 (c->caller == caller || alloc_is_pending(thread, sp));
+                 (c->caller == caller || c->caller == alloc_replaced_return(sp));
     uint32_t pid = (uint32_t)(thread >> 32);
     const struct alloc_code *code = bpf_map_lookup_elem(&alloc_codes, &pid);
     c->thread = thread;
