@@ -4,8 +4,8 @@
  *
  * The event is the kernel's minor-faults, with the address of the fault and the size of the page
  * that stands there (PERF_SAMPLE_DATA_PAGE_SIZE, since Linux 5.11). Unlike page-faults, which x86
- * counts when a fault begins, it is counted when the page is there. A sample's period is a number of
- * faults.
+ * counts when a fault begins, it is counted when the page is there. A sample's period is a number
+ * of faults.
  */
 #ifndef PERFDATA_RESIDENT_H
 #define PERFDATA_RESIDENT_H

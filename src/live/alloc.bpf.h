@@ -279,6 +279,8 @@ static __always_inline uint64_t alloc_write(void *ctx, struct alloc_count *c, ui
     }
     *busy = 1;
     uint64_t serial = cpu << ALLOC_SERIAL_CPU | ++c->serial;
+    if (function & ALLOC_OF_LUA)
+        serial |= ALLOC_SERIAL_LUA;
     __builtin_memset(&c->here, 0, sizeof(c->here));
     of_task_in(ctx, 0, &c->here);
     c->sample.serial = serial;
@@ -376,7 +378,10 @@ static __always_inline int alloc_enter(user_registers *ctx)
     struct alloc_count *c = bpf_map_lookup_elem(&alloc_counts, &zero);
     if (!settings || !c || !settings->on)
         return 0;
-    count(ALLOC_CALLS, 1);
+    count(!(function & ALLOC_OF_LUA) ? ALLOC_CALLS
+          : function & ALLOC_BURST   ? ALLOC_LUA_SEEN
+                                     : ALLOC_LUA_CALLS,
+          1);
     uint64_t old = alloc_field(function, ALLOC_OLD);
     if (old)
         alloc_free(ctx, c, thread, argument(ctx, old));

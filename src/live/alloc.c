@@ -24,23 +24,40 @@
 #include <unistd.h>
 
 enum {
-    LOOK_EVERY_MS = 20,      /* between two looks at the costs */
-    START_TRAPS_MS = 300,    /* that traps may take beyond their share: a start allocates a lot */
+    LOOK_EVERY_MS = 20, /* between two looks at the costs */
+    WINDOW_MS = 10000,  /* in which these count; then from anew */
+    MOMENT_MS = 300,    /* that traps may take in one beyond their share: a start allocates a lot */
+    QUIET_BURSTS = 25,  /* in which there must be few calls, until LuaJIT's are probed again */
+    QUIET_BURSTS_MOST = 1500,
     BURST_MEAN_FIRST = 4096, /* bytes between samples in the first burst */
     TAX_MOST = 10, /* percent of a cpu, or of the processes' own time, that probes may take */
     /* Of linux/bpf.h, which is older on some machines. */
     TRACE_UPROBE_SESSION = 57, /* BPF_TRACE_UPROBE_SESSION, since Linux 6.13 */
 };
 
+/* Functions that are probed as long as that does not cost too much. */
+enum group {
+    GROUP_MALLOC, /* hit often */
+    GROUP_LUA,    /* LuaJIT's allocators: very often */
+    GROUPS,
+    GROUP_KEPT = GROUPS, /* V8 calls its functions for many objects at once: all the time */
+};
+
 struct probe_link {
     int fd; /* of an event, or of a link */
-    bool removable;
+    enum group group;
 };
 
 struct probed_process {
     pid_t pid;
     VEC(struct alloc_function) functions;
     VEC(struct probe_link) links;
+};
+
+/* What had been when costs began to be counted. */
+struct costs {
+    uint64_t began; /* CLOCK_MONOTONIC ns */
+    uint64_t cpu, calls[GROUPS];
 };
 
 struct alloc {
@@ -50,21 +67,23 @@ struct alloc {
     struct alloc_settings settings;
     bool sessions; /* one program sees entries and returns */
     bool force;
-    bool removed;           /* probes of malloc cost too much, and are no more */
+    bool removed[GROUPS];   /* their probes cost too much, and are no more */
     bool says_end;          /* the recording is to be told so */
     int uprobe_type;        /* of the kernel's events for probes; without sessions */
     struct table processes; /* pid + 1 -> struct probed_process */
     VEC(int) fds;           /* events */
     VEC(uint64_t) ids;
     uint64_t virtual_ids[ALLOC_KINDS];
-    uint64_t cost; /* ns that a trap takes */
+    uint64_t cost;              /* ns that a trap takes */
+    struct costs costs, window; /* from the beginning; of the last seconds */
+    uint64_t looked;
     struct {
-        uint64_t began; /* when allocations were first recorded, and what had been then: */
-        uint64_t cpu, calls;
-        uint64_t looked;
-    } costs;
-    uint64_t functions; /* that were probed */
-    uint64_t gone;      /* mappings that were no more when they were to be probed */
+        unsigned bursts, wanted; /* that were made, and that are wanted */
+        uint64_t seen;           /* calls before them */
+    } quiet;
+    VEC(uint64_t) lapsed; /* serial numbers of blocks whose frees are not seen any more */
+    uint64_t functions;   /* that were probed */
+    uint64_t gone;        /* mappings that were no more when they were to be probed */
     struct alloc_burst *burst;
     uint64_t burst_bytes; /* that were seen in all bursts but the last one */
     double tax;           /* at the last look, percent */
@@ -149,16 +168,25 @@ static enum alloc_kind kind_of(const struct alloc_function *f)
     return (enum alloc_kind)(f->shape >> ALLOC_KIND & ALLOC_KIND_MASK);
 }
 
-/* Probes of malloc and its like are hit often; V8 calls its functions for many objects at once. */
-static bool is_removable(const struct alloc_function *f)
+static enum group group_of(const struct alloc_function *f)
 {
-    return kind_of(f) == ALLOC_MALLOC;
+    return f->shape & ALLOC_OF_LUA      ? GROUP_LUA
+           : kind_of(f) == ALLOC_MALLOC ? GROUP_MALLOC
+                                        : GROUP_KEPT;
+}
+
+/* What is probed all the time is malloc to readers, LuaJIT's allocator, too: frees are seen. */
+static uint64_t cookie_of(const struct alloc_function *f)
+{
+    const uint64_t kind = (uint64_t)ALLOC_KIND_MASK << ALLOC_KIND;
+    bool lasts = f->shape & ALLOC_OF_LUA && !(f->shape & ALLOC_BURST);
+    return lasts ? (f->shape & ~kind) | (uint64_t)ALLOC_MALLOC << ALLOC_KIND : f->shape;
 }
 
 static int keep(struct probed_process *p, const struct alloc_function *of, int fd,
                 struct error *err)
 {
-    const struct probe_link link = {fd, is_removable(of)};
+    const struct probe_link link = {fd, group_of(of)};
     if (vec_push(&p->links, link))
         return 0;
     close(fd);
@@ -171,7 +199,7 @@ static int link_session(struct alloc *a, struct probed_process *p, const char *p
     uint64_t offsets[ALLOC_FUNCTIONS], cookies[ALLOC_FUNCTIONS];
     for (size_t i = 0; i < nr; i++) {
         offsets[i] = f[i].offset;
-        cookies[i] = f[i].shape;
+        cookies[i] = cookie_of(&f[i]);
     }
     struct link_of_probes link = {.program = (uint32_t)a->loaded.program,
                                   .type = TRACE_UPROBE_SESSION,
@@ -196,7 +224,7 @@ static int link_event(struct alloc *a, struct probed_process *p, const char *pat
                                    .probe_offset = f->offset,
                                    .sample_period = 1};
     const char *program = at_return ? "alloc_return" : "alloc_call";
-    LIBBPF_OPTS(bpf_link_create_opts, options, .perf_event.bpf_cookie = f->shape);
+    LIBBPF_OPTS(bpf_link_create_opts, options, .perf_event.bpf_cookie = cookie_of(f));
     int fd = (int)syscall(SYS_perf_event_open, &attr, p->pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0)
         return bpf_refused(errno, "probing a function that allocates", err);
@@ -255,33 +283,34 @@ static int by_rank(const void *a, const void *b)
     return rank(a) - rank(b);
 }
 
-/* Probe those functions of one mapping that are, or are not, removable. */
+/* Probe those functions of one mapping that are of a group. `again`: they are known. */
 static int probe(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
-                 size_t nr, bool removable, struct error *err)
+                 size_t nr, enum group group, bool again, struct error *err)
 {
     struct alloc_function new[ALLOC_FUNCTIONS];
     size_t nr_new = 0;
-    for (size_t i = 0; i < nr; i++)
-        if (is_removable(&f[i]) == removable && kind_of(&f[i]) != ALLOC_LUA && !is_probed(p, &f[i]))
+    for (size_t i = 0; i < nr && nr_new < ALLOC_FUNCTIONS; i++)
+        if (group_of(&f[i]) == group && is_probed(p, &f[i]) == again)
             new[nr_new++] = f[i];
     if (!nr_new)
         return 0;
     qsort(new, nr_new, sizeof(*new), by_rank);
-    int failed = link_functions(a, p, new, nr_new, err);
-    for (size_t i = 0; i < nr_new && !failed; i++)
+    bool later = group != GROUP_KEPT && a->removed[group];
+    int failed = later ? 0 : link_functions(a, p, new, nr_new, err);
+    for (size_t i = 0; i < nr_new && !failed && !again; i++)
         if (!vec_push(&p->functions, new[i]))
             failed = error_no_memory(err);
-    a->functions += failed ? 0 : nr_new;
+    a->functions += failed || again ? 0 : nr_new;
     return failed;
 }
 
 /* The same. A process that has ended, or has executed another program, is passed over: the reader
  * tells what it has mapped then. */
 static int probe_if_there(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
-                          size_t nr, bool removable, struct error *err)
+                          size_t nr, enum group group, bool again, struct error *err)
 {
     struct error why = {0};
-    if (probe(a, p, f, nr, removable, &why) == 0)
+    if (probe(a, p, f, nr, group, again, &why) == 0)
         return 0;
     if (why.sys_errno == ENOENT || why.sys_errno == ESRCH) {
         a->gone++;
@@ -316,12 +345,12 @@ static int process_add(struct alloc *a, pid_t pid, struct error *err)
     return error_no_memory(err);
 }
 
-/* `all`: also those that are not removable. */
-static void process_unlink(struct probed_process *p, bool all)
+/* Of one group; GROUPS: all. */
+static void process_unlink(struct probed_process *p, enum group group)
 {
     size_t kept = 0;
     vec_foreach (link, &p->links) {
-        if (all || link->removable)
+        if (group == GROUPS || link->group == group)
             close(link->fd);
         else
             p->links.at[kept++] = *link;
@@ -333,7 +362,7 @@ static void process_free(struct probed_process *p)
 {
     if (!p)
         return;
-    process_unlink(p, true);
+    process_unlink(p, GROUPS);
     vec_free(&p->links);
     vec_free(&p->functions);
     free(p);
@@ -349,21 +378,13 @@ static void renew(struct probed_process *p, const struct alloc_function *f, uint
                 *known = f[i];
 }
 
-/* Functions that are probed in bursts alone are kept. */
-static int keep_for_bursts(struct probed_process *p, const struct alloc_function *f, uint32_t nr,
-                           struct error *err)
-{
-    for (uint32_t i = 0; i < nr; i++)
-        if (kind_of(&f[i]) == ALLOC_LUA && !is_probed(p, &f[i]) && !vec_push(&p->functions, f[i]))
-            return error_no_memory(err);
-    return 0;
-}
-
 /* Tell the programs where the functions' code is, so that they know calls from one to another. */
-static void set_code(struct alloc *a, pid_t pid, const struct alloc_function *f, size_t nr)
+static void set_code(struct alloc *a, const struct probed_process *p)
 {
     struct alloc_code code = {.low = UINT64_MAX};
-    const uint32_t key = (uint32_t)pid;
+    const uint32_t key = (uint32_t)p->pid;
+    const struct alloc_function *f = p->functions.at;
+    const size_t nr = p->functions.nr;
     for (size_t i = 0; i < nr && i < ALLOC_FUNCTIONS; i++) {
         if (f[i].shape & (ALLOC_NOTES | ALLOC_AREA | ALLOC_RETURNS_AREA))
             continue;
@@ -374,6 +395,17 @@ static void set_code(struct alloc *a, pid_t pid, const struct alloc_function *f,
         code.nr++;
     }
     (void)bpf_map_update_elem(copier_map(a->copier, "alloc_codes"), &key, &code, BPF_ANY);
+}
+
+/* Probe the functions of one mapping. */
+static int probe_map(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
+                     size_t nr, struct error *err)
+{
+    static const enum group order[] = {GROUP_KEPT, GROUP_MALLOC, GROUP_LUA};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
+        failed |= probe_if_there(a, p, f, nr, order[i], false, err);
+    return failed;
 }
 
 int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_t size,
@@ -387,18 +419,12 @@ int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_
     if (!p)
         return 0;
     renew(p, functions->at, nr);
-    if (keep_for_bursts(p, functions->at, nr, err) < 0)
-        return -1;
-    if (kind_of(&functions->at[0]) == ALLOC_LUA) /* the others are told apart from these */
-        return 0;
-    set_code(a, p->pid, functions->at, nr);
     for (uint32_t from = 0, to; from < nr; from = to) {
         for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
             to++;
-        failed |= probe_if_there(a, p, &functions->at[from], to - from, false, err);
-        if (!a->removed)
-            failed |= probe_if_there(a, p, &functions->at[from], to - from, true, err);
+        failed |= probe_map(a, p, &functions->at[from], to - from, err);
     }
+    set_code(a, p);
     return failed && !proc_is_gone(p->pid) ? -1 : 0;
 }
 
@@ -477,7 +503,7 @@ static int measure_cost(struct alloc *a, struct error *err)
         const struct alloc_function f = {
             .map = m->start, .map_end = m->end, .offset = code - m->start + m->pgoff};
         if (code >= m->start && code < m->end)
-            failed = probe(a, &self, &f, 1, true, err);
+            failed = probe(a, &self, &f, 1, GROUP_MALLOC, false, err);
     }
     process_maps_free(&maps);
     a->cost = UINT64_MAX;
@@ -507,7 +533,8 @@ static uint64_t cpu_time(const struct alloc *a)
 
 static bool is_for_bursts(const struct alloc *a, const struct alloc_function *f)
 {
-    return kind_of(f) == ALLOC_LUA || (a->removed && is_removable(f) && f->shape & ALLOC_RETURNS);
+    const enum group group = group_of(f);
+    return group != GROUP_KEPT && a->removed[group] && f->shape & ALLOC_RETURNS;
 }
 
 /* Probe a process's functions, as `to`, for a burst. */
@@ -566,7 +593,7 @@ static int burst(struct alloc *a, struct error *err)
         vec_free(&to.links);
         return alloc_burst_begin(a->burst, &fds, err);
     }
-    process_unlink(&to, true);
+    process_unlink(&to, GROUPS);
     vec_free(&to.links);
     vec_free(&fds);
     return ok ? 0 : error_no_memory(err);
@@ -574,40 +601,150 @@ static int burst(struct alloc *a, struct error *err)
 
 /* ---- costs ----------------------------------------------------------------------------------- */
 
-static void remove_probes(struct alloc *a)
+static uint64_t calls_of(const struct alloc *a, enum group group)
 {
-    a->removed = a->says_end = true;
+    return copier_counters(a->copier).value[group == GROUP_LUA ? ALLOC_LUA_CALLS : ALLOC_CALLS];
+}
+
+/* Note what has been up to now. */
+static void begin_costs(const struct alloc *a, uint64_t now, struct costs *ret)
+{
+    ret->began = now;
+    ret->cpu = cpu_time(a);
+    for (int g = 0; g < GROUPS; g++)
+        ret->calls[g] = calls_of(a, (enum group)g);
+}
+
+/* What was spent since costs began, ns. */
+struct spent {
+    uint64_t traps[GROUPS], all; /* in traps */
+    uint64_t time;               /* that the processes had for what is theirs */
+};
+
+static struct spent spent_since(const struct alloc *a, const struct costs *from, uint64_t now)
+{
+    struct spent s = {0};
+    uint64_t cpu = cpu_time(a), elapsed = now - from->began;
+    cpu = cpu > from->cpu ? cpu - from->cpu : 0;
+    for (int g = 0; g < GROUPS; g++)
+        s.all += s.traps[g] = (calls_of(a, (enum group)g) - from->calls[g]) * a->cost;
+    /* A thread that mostly sleeps has time for traps; of several that run, all have. */
+    uint64_t own = cpu > s.all ? cpu - s.all : 0, rest = elapsed > s.all ? elapsed - s.all : 1;
+    s.time = own > rest ? own : rest;
+    return s;
+}
+
+/* Forget sampled blocks of LuaJIT: their frees are not seen any more. */
+static void lapse(struct alloc *a)
+{
+    const int blocks = copier_map(a->copier, "alloc_blocks");
+    const int pendings = copier_map(a->copier, "alloc_pendings");
+    VEC(struct alloc_block) gone = {0};
+    struct alloc_block key = {0}, next;
+    uint64_t serial;
+    for (bool first = true; bpf_map_get_next_key(blocks, first ? NULL : &key, &next) == 0;
+         first = false) {
+        key = next;
+        if (bpf_map_lookup_elem(blocks, &key, &serial) == 0 && serial & ALLOC_SERIAL_LUA &&
+            vec_push(&gone, key))
+            (void)vec_push(&a->lapsed, serial);
+    }
+    vec_foreach (block, &gone)
+        (void)bpf_map_delete_elem(blocks, block);
+    vec_free(&gone);
+    /* (A call that has not returned: its return is not seen.) */
+    VEC(uint64_t) threads = {0};
+    struct alloc_pending pending;
+    uint64_t thread = 0, other;
+    for (bool first = true; bpf_map_get_next_key(pendings, first ? NULL : &thread, &other) == 0;
+         first = false) {
+        thread = other;
+        if (bpf_map_lookup_elem(pendings, &thread, &pending) == 0 &&
+            pending.serial & ALLOC_SERIAL_LUA && vec_push(&threads, thread))
+            (void)vec_push(&a->lapsed, pending.serial);
+    }
+    vec_foreach (one, &threads)
+        (void)bpf_map_delete_elem(pendings, one);
+    vec_free(&threads);
+}
+
+static void remove_probes(struct alloc *a, enum group group)
+{
+    a->removed[group] = true;
+    a->says_end |= group == GROUP_MALLOC;
     vec_foreach (slot, &a->processes)
-        process_unlink(slot->value, false);
+        process_unlink(slot->value, group);
+    if (group != GROUP_LUA)
+        return;
+    lapse(a);
+    a->quiet.bursts = 0;
+    a->quiet.seen = copier_counters(a->copier).value[ALLOC_LUA_SEEN];
+}
+
+/* After a burst: if there were few calls of LuaJIT's allocator in the last ones, probe it all the
+ * time again. Each time that this was too early, the next one takes twice as long. */
+static int renew_lua(struct alloc *a, struct error *err)
+{
+    const uint64_t seen = copier_counters(a->copier).value[ALLOC_LUA_SEEN];
+    if (!a->removed[GROUP_LUA] || ++a->quiet.bursts < a->quiet.wanted)
+        return 0;
+    uint64_t traps = (seen - a->quiet.seen) * a->cost;
+    bool quiet = traps * 2 * 100 < (uint64_t)a->quiet.bursts * ALLOC_BURST_NS * TAX_MOST;
+    a->quiet.bursts = 0;
+    a->quiet.seen = seen;
+    if (!quiet)
+        return 0;
+    a->removed[GROUP_LUA] = false;
+    a->quiet.wanted =
+        a->quiet.wanted < QUIET_BURSTS_MOST / 2 ? 2 * a->quiet.wanted : QUIET_BURSTS_MOST;
+    begin_costs(a, clock_ns(CLOCK_MONOTONIC), &a->window);
+    int failed = 0;
+    vec_foreach (slot, &a->processes) {
+        struct probed_process *p = slot->value;
+        vec_foreach (f, &p->functions)
+            failed |= probe_if_there(a, p, f, 1, GROUP_LUA, true, err);
+    }
+    return failed ? -1 : 0;
 }
 
 int alloc_bursts(struct alloc *a, struct error *err)
 {
-    return a->settings.on && alloc_burst_is_due(a->burst) ? burst(a, err) : 0;
+    if (!a->settings.on || !alloc_burst_is_due(a->burst))
+        return 0;
+    return renew_lua(a, err) < 0 || burst(a, err) < 0 ? -1 : 0;
 }
 
 const char *alloc_follow(struct alloc *a)
 {
+    static const struct {
+        const char *whose, *as;
+    } words[GROUPS] = {
+        {"malloc and its like", "malloc-bursts, without frees"},
+        {"LuaJIT's allocator", "lua-heap; what it had allocated is not followed any more"}};
     const uint64_t now = clock_ns(CLOCK_MONOTONIC), ms = 1000000;
-    if (a->removed || !a->settings.on || now - a->costs.looked < LOOK_EVERY_MS * ms)
+    if (!a->settings.on || now - a->looked < LOOK_EVERY_MS * ms)
         return NULL;
-    uint64_t calls = copier_counters(a->copier).value[ALLOC_CALLS] - a->costs.calls;
-    uint64_t cpu = cpu_time(a), elapsed = now - a->costs.began;
-    cpu = cpu > a->costs.cpu ? cpu - a->costs.cpu : 0;
-    a->costs.looked = now;
-    /* A thread that mostly sleeps has time for traps; of several that run, all have. */
-    uint64_t traps = calls * a->cost, own = cpu > traps ? cpu - traps : 0;
-    uint64_t rest = elapsed > traps ? elapsed - traps : 1;
-    uint64_t time = own > rest ? own : rest;
-    a->tax = 100 * (double)traps / (double)time;
-    if (a->force || traps <= time * TAX_MOST / 100 + START_TRAPS_MS * ms)
+    const struct spent all = spent_since(a, &a->costs, now);
+    const struct spent last = spent_since(a, &a->window, now);
+    const uint64_t elapsed = now - a->window.began;
+    a->looked = now;
+    a->tax = 100 * (double)all.all / (double)all.time;
+    if (a->force || last.all <= last.time * TAX_MOST / 100 + MOMENT_MS * ms) {
+        if (elapsed >= WINDOW_MS * ms)
+            begin_costs(a, now, &a->window);
         return NULL;
-    remove_probes(a);
+    }
+    const enum group group =
+        last.traps[GROUP_LUA] > last.traps[GROUP_MALLOC] ? GROUP_LUA : GROUP_MALLOC;
+    remove_probes(a, group);
+    begin_costs(a, now, &a->window);
     snprintf(a->line, sizeof(a->line),
-             "--alloc: %" PRIu64 " calls of malloc and its like a second, at %.1f us each, take "
+             "--alloc: %" PRIu64 " calls of %s a second, at %.1f us each, take "
              "%.3g %% of the processes' time; from now on they are recorded for 1 of 200 ms, as "
-             "malloc-bursts, without frees (--force goes on)",
-             calls * 1000 / (elapsed / ms + 1), (double)a->cost / 1e3, a->tax);
+             "%s (--force goes on)",
+             last.traps[group] / a->cost * 1000 / (elapsed / ms + 1), words[group].whose,
+             (double)a->cost / 1e3, 100 * (double)last.traps[group] / (double)last.time,
+             words[group].as);
     return a->line;
 }
 
@@ -645,6 +782,7 @@ int alloc_open(struct copier *copier, const struct capture_plan *plan,
         return error_no_memory(err);
     a->copier = copier;
     a->force = options->force;
+    a->quiet.wanted = QUIET_BURSTS;
     a->settings =
         (struct alloc_settings){.mean = options->mean, .burst = BURST_MEAN_FIRST, .round = 1};
     a->burst = alloc_burst_create();
@@ -674,6 +812,7 @@ void alloc_free(struct alloc *a)
         close(*fd);
     vec_free(&a->fds);
     vec_free(&a->ids);
+    vec_free(&a->lapsed);
     bpf_object__close(a->loaded.object);
     free(a);
 }
@@ -703,9 +842,8 @@ void alloc_enable(struct alloc *a, bool on)
 {
     a->settings.on = on;
     if (on && !a->costs.began) {
-        a->costs.began = clock_ns(CLOCK_MONOTONIC);
-        a->costs.cpu = cpu_time(a);
-        a->costs.calls = copier_counters(a->copier).value[ALLOC_CALLS];
+        begin_costs(a, clock_ns(CLOCK_MONOTONIC), &a->costs);
+        a->window = a->costs;
     }
     set(a);
 }
@@ -732,11 +870,18 @@ static const struct perf_event_header *freed_record(struct alloc *a, uint64_t se
     return size ? (const struct perf_event_header *)a->record : NULL;
 }
 
-const struct perf_event_header *alloc_end_record(struct alloc *a, uint64_t now)
+int alloc_write_ends(struct alloc *a, uint64_t now, alloc_take take, void *context,
+                     struct error *err)
 {
-    bool says = a->says_end;
+    const struct perf_event_header *record;
+    if (a->says_end && !vec_push(&a->lapsed, ALLOC_SERIAL_END))
+        return error_no_memory(err);
     a->says_end = false;
-    return says ? freed_record(a, ALLOC_SERIAL_END, now, now) : NULL;
+    vec_foreach (serial, &a->lapsed)
+        if ((record = freed_record(a, *serial, now, now)) && take(context, record, err) < 0)
+            return -1;
+    a->lapsed.nr = 0;
+    return 0;
 }
 
 int alloc_write_rest(struct alloc *a, uint64_t now, alloc_take take, void *context,
@@ -766,8 +911,9 @@ const char *alloc_summary(struct alloc *a, bool *ret_matters)
              "time; %" PRIu64 " lost because the rings were full (-m), %" PRIu64
              " not followed because a table was full; %" PRIu64
              " files gone before they were probed",
-             v[ALLOC_CALLS], a->functions, (double)v[ALLOC_BYTES] / 1e6, v[ALLOC_SAMPLES],
-             v[ALLOC_FREED], (double)a->cost / 1e3, a->tax, v[ALLOC_LOST], v[ALLOC_OVER], a->gone);
+             v[ALLOC_CALLS] + v[ALLOC_LUA_CALLS] + v[ALLOC_LUA_SEEN], a->functions,
+             (double)v[ALLOC_BYTES] / 1e6, v[ALLOC_SAMPLES], v[ALLOC_FREED], (double)a->cost / 1e3,
+             a->tax, v[ALLOC_LOST], v[ALLOC_OVER], a->gone);
     *ret_matters = v[ALLOC_LOST] || v[ALLOC_OVER] || !a->functions;
     return a->line;
 }

@@ -13,9 +13,10 @@
  *
  * A probe costs a trap at each call, sampled or not. How much a trap costs on this machine is
  * measured first, at a function of our own. While the recording runs, the calls are counted: where
- * the traps take more than a share of the time of the processes, the probes of malloc are removed,
- * and that is said. From then on malloc is probed for a moment now and then, as LuaJIT's allocator
- * is at all times (alloc_burst.h).
+ * the traps take more than a share of the time of the processes, the probes of malloc, or those of
+ * LuaJIT's allocator, are removed, and that is said. From then on these are probed for a moment now
+ * and then (alloc_burst.h). LuaJIT's allocator is probed all the time again when such moments have
+ * few calls.
  */
 #ifndef LIVE_ALLOC_H
 #define LIVE_ALLOC_H
@@ -72,13 +73,14 @@ const char *alloc_follow(struct alloc *a);
  * then. */
 int alloc_bursts(struct alloc *a, struct error *err);
 
-/* If the probes have been removed since the last call, returns a record that says so, valid until
- * the next call; else NULL. `now`: of the recording's clock. */
-const struct perf_event_header *alloc_end_record(struct alloc *a, uint64_t now);
+/* Write what says from when on which frees are not seen, if probes have been removed since the last
+ * call. `now`: of the recording's clock. */
+typedef int (*alloc_take)(void *context, const struct perf_event_header *record, struct error *err);
+int alloc_write_ends(struct alloc *a, uint64_t now, alloc_take take, void *context,
+                     struct error *err);
 
 /* Write the frees that found no room in the rings. To be called at the end. `now`: of the
  * recording's clock. */
-typedef int (*alloc_take)(void *context, const struct perf_event_header *record, struct error *err);
 int alloc_write_rest(struct alloc *a, uint64_t now, alloc_take take, void *context,
                      struct error *err);
 

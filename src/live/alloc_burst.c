@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 enum {
-    BURST_US = 1000,
     EVERY_MS = 200, /* from one burst to the next */
 };
 
@@ -63,7 +62,7 @@ void alloc_close_apart(fd_vec *fds)
 static void *end_burst(void *context)
 {
     struct alloc_burst *b = context;
-    usleep(BURST_US);
+    usleep(ALLOC_BURST_NS / 1000);
     close_all(&b->fds);
     atomic_store(&b->over, true);
     return NULL;

@@ -14,6 +14,8 @@
 
 struct alloc_burst;
 
+enum { ALLOC_BURST_NS = 1000000 }; /* a burst takes, at least */
+
 /* Returns NULL when memory is out. */
 struct alloc_burst *alloc_burst_create(void);
 /* Ends a burst, and waits until it has ended. */

@@ -388,21 +388,22 @@ int alloc_functions_find(pid_t pid, struct alloc_files *files, struct dsos *dsos
 static void add_lua_alloc(struct alloc_functions *all, struct dsos *dsos,
                           const struct process_map *m, uint64_t at)
 {
-    const struct shape shape = {.size = 4};
+    enum { SIZE = 64 }; /* of its code, which is not known */
+    const struct shape shape = {.old = 2, .size = 4};
     struct dso *dso = dso_of(dsos, (pid_t)all->pid, m);
     struct search s = {.all = all, .map = m, .image = dso ? dso_image(dso) : NULL};
     if (!s.image || is_known(&s, at) || all->nr == ALLOC_FUNCTIONS)
         return;
-    all->at[all->nr] =
-        (struct alloc_function){.start = at,
-                                .end = at,
-                                .map = m->start,
-                                .map_end = m->end,
-                                .offset = probed_offset(&s, at - m->start + m->pgoff),
-                                .shape = word_of(&shape, ALLOC_LUA) | all->nr,
-                                .inode = m->inode,
-                                .major = m->major,
-                                .minor = m->minor};
+    all->at[all->nr] = (struct alloc_function){
+        .start = at,
+        .end = at + SIZE,
+        .map = m->start,
+        .map_end = m->end,
+        .offset = probed_offset(&s, at - m->start + m->pgoff),
+        .shape = word_of(&shape, ALLOC_LUA) | ALLOC_RETURNS | ALLOC_OF_LUA | all->nr,
+        .inode = m->inode,
+        .major = m->major,
+        .minor = m->minor};
     all->nr++;
 }
 

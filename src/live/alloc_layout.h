@@ -27,6 +27,10 @@ enum {
 #define ALLOC_RETURNS_AREA (UINT64_C(1) << 31)
 /* The probe exists for a moment only. */
 #define ALLOC_BURST (UINT64_C(1) << 32)
+/* A LuaJIT's allocator (lua_Alloc): a call may allocate, free, or both. */
+#define ALLOC_OF_LUA (UINT64_C(1) << 33)
+/* In the serial numbers of its samples. */
+#define ALLOC_SERIAL_LUA (UINT64_C(1) << 43)
 
 enum {
     ALLOC_FUNCTIONS = 64,      /* of one process that are probed */

@@ -429,6 +429,11 @@ static int rewrite(void *context, const struct perfdata_event *event,
     return !r && watch->alloc ? alloc_rewrite(watch->alloc, event, record, s, t) : r;
 }
 
+static int write_record(void *context, const struct perf_event_header *record, struct error *err)
+{
+    return capture_write(context, record, record->size, err);
+}
+
 static int follow_alloc(struct process_watch *watch, struct capture *c, struct error *err)
 {
     if (!watch->alloc)
@@ -436,8 +441,7 @@ static int follow_alloc(struct process_watch *watch, struct capture *c, struct e
     watch_say(watch, false, alloc_follow(watch->alloc));
     if (alloc_bursts(watch->alloc, err) < 0)
         return -1;
-    const struct perf_event_header *record = alloc_end_record(watch->alloc, capture_now(c));
-    return record ? capture_write(c, record, record->size, err) : 0;
+    return alloc_write_ends(watch->alloc, capture_now(c), write_record, c, err);
 }
 
 static int tick(void *context, struct capture *c, struct error *err)
@@ -560,11 +564,6 @@ static void say_alloc(const struct process_watch *watch)
         return;
     const char *line = alloc_summary(watch->alloc, &matters);
     watch_say(watch, !matters, line);
-}
-
-static int write_record(void *context, const struct perf_event_header *record, struct error *err)
-{
-    return capture_write(context, record, record->size, err);
 }
 
 static int finish(void *context, struct capture *c, struct error *err)

@@ -216,6 +216,8 @@ enum vmstack_counter {
     ALLOC_LOST,         /* the same, that did not fit into the ring */
     ALLOC_FREED,        /* sampled blocks that were freed */
     ALLOC_OVER,         /* notes that did not fit into a table */
+    ALLOC_LUA_CALLS,    /* calls of LuaJIT's allocators that were seen */
+    ALLOC_LUA_SEEN,     /* the same, where probes exist for a moment only */
 
     OFF_CPU_NO_WAKE, /* waits that ended, and nobody was seen to wake the thread */
     VMSTACK_NR_COUNTERS,

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/hash_table.h"
 #include "output/output.h"
+#include "unwind/frame.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -91,13 +92,36 @@ static bool place_passes_on(const struct profile *p, uint32_t node)
     return true;
 }
 
+/* Whether a place may be a Lua's own code, between its allocator and the Lua function that makes an
+ * object: a name of Lua's, or none. */
+static bool may_be_lua(const struct profile *p, uint32_t node)
+{
+    static const char *const names[] = {"lua_",  "luaL_", "luaC_", "luaD_", "luaF_", "luaH_",
+                                        "luaM_", "luaO_", "luaS_", "luaV_", "lj_",   "l_alloc"};
+    const struct profile_line *line;
+    const struct profile_function *f = function_of(p, node, &line);
+    if (profile_is_managed(f->kind))
+        return false;
+    if (!f->symbol || strstr(f->symbol, ":fn_"))
+        return true;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (begins(f->symbol, names[i]))
+            return true;
+    return false;
+}
+
 /* Returns the node of the site: `node` itself if all frames pass on. */
 static uint32_t site_of(const struct profile *p, uint32_t node)
 {
+    const struct profile_line *line;
     uint32_t site = node;
     while (site && place_passes_on(p, site))
         site = p->nodes.at[site].parent;
-    return site ? site : node;
+    uint32_t caller = site;
+    while (caller && may_be_lua(p, caller))
+        caller = p->nodes.at[caller].parent;
+    bool is_lua = caller && function_of(p, caller, &line)->kind == FRAME_LUA;
+    return is_lua ? caller : site ? site : node;
 }
 
 /* ---- summing up ------------------------------------------------------------------------------ */

@@ -11,7 +11,8 @@
 
 #define HUGE_PAGES "/sys/kernel/mm/transparent_hugepage/"
 
-/* Whether a setting is one of those that switch such pages on; `inherited`: what "inherit" means. */
+/* Whether a setting is one of those that switch such pages on; `inherited`: what "inherit" means.
+ */
 static bool is_on(const char *path, bool inherited)
 {
     char line[128];

@@ -21,7 +21,8 @@ bool faults_take(struct faults *f, const struct sample *s, const struct resident
 {
     const uint64_t key = ((uint64_t)s->tid << 32 | s->cpu) + 1;
     uint64_t before = (uintptr_t)table_get(&f->last, key);
-    const struct page_fault new = {fault->page, s->time, s->pid, (before ? before : s->period) + s->period};
+    const struct page_fault new = {fault->page, s->time, s->pid,
+                                   (before ? before : s->period) + s->period};
     return table_put(&f->last, key, (void *)(uintptr_t)s->period) && vec_push(&f->all, new);
 }
 

@@ -5,9 +5,9 @@
  *
  * - A fault of a page that had one before stands for none: the page was copied, or given back and
  * touched again, so resident memory did not grow by it for good.
- * - A sample's period is the number of faults from it to the next sample of the same thread and cpu:
- * perf_swevent_set_period() of the kernel counts off the period that it has just reported. So the
- * faults between two samples are known in number only. Half of them count as the first sample's
+ * - A sample's period is the number of faults from it to the next sample of the same thread and
+ * cpu: perf_swevent_set_period() of the kernel counts off the period that it has just reported. So
+ * the faults between two samples are known in number only. Half of them count as the first sample's
  * kind, half as the second's: sums are then right where pages of another size begin, too.
  */
 #ifndef SESSION_FAULTS_H
