@@ -184,13 +184,15 @@ static __always_inline int alloc_is_inner(struct alloc_count *c, uint64_t thread
                  (c->caller == caller || c->caller == alloc_replaced_return(sp));
     uint32_t pid = (uint32_t)(thread >> 32);
     const struct alloc_code *code = bpf_map_lookup_elem(&alloc_codes, &pid);
+    if (jumped) /* (the next call from the same place begins with the same function again) */
+        return 1;
     c->thread = thread;
     c->sp = sp;
     c->caller = caller;
     c->size = size;
     c->function = function;
-    if (jumped || !code || caller < code->low || caller >= code->high)
-        return jumped;
+    if (!code || caller < code->low || caller >= code->high)
+        return 0;
     for (uint32_t i = 0; i < ALLOC_FUNCTIONS; i++) {
         if (i >= code->nr)
             break;

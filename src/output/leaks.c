@@ -126,13 +126,22 @@ static uint32_t site_of(const struct profile *p, uint32_t node)
 
 /* ---- summing up ------------------------------------------------------------------------------ */
 
+/* What tells a frame from others: its place; of a managed function, whose bytecode has many places
+ * in a line, the line. */
+static uint64_t frame_key(const struct profile *p, uint32_t node)
+{
+    const struct profile_line *line;
+    bool managed = profile_is_managed(function_of(p, node, &line)->kind);
+    return managed ? hash_combine(line->function + 1U, line->line) : p->nodes.at[node].location;
+}
+
 /* Two stacks are of one site if its frame and the callers that are told are the same. */
 static uint64_t path_hash(const struct leaks *l, uint32_t node)
 {
-    const struct profile_node *nodes = l->profile->nodes.at;
     uint64_t hash = 0;
-    for (unsigned i = 0; node && i <= l->options.depth; i++, node = nodes[node].parent)
-        hash = hash_combine(hash, nodes[node].location);
+    for (unsigned i = 0; node && i <= l->options.depth;
+         i++, node = l->profile->nodes.at[node].parent)
+        hash = hash_combine(hash, frame_key(l->profile, node));
     return hash;
 }
 
@@ -140,7 +149,7 @@ static bool same_path(const struct leaks *l, uint32_t a, uint32_t b)
 {
     const struct profile_node *nodes = l->profile->nodes.at;
     for (unsigned i = 0; a != b && i <= l->options.depth; i++) {
-        if (!a || !b || nodes[a].location != nodes[b].location)
+        if (!a || !b || frame_key(l->profile, a) != frame_key(l->profile, b))
             return false;
         a = nodes[a].parent;
         b = nodes[b].parent;
