@@ -80,6 +80,13 @@ struct {
     __type(value, struct alloc_area);
 } alloc_areas SEC(".maps");
 
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, ALLOC_USDTS);
+    __type(key, uint32_t);
+    __type(value, struct alloc_usdt);
+} alloc_usdts SEC(".maps");
+
 /* Frees that found no room in the ring: serial, and time (CLOCK_MONOTONIC ns). */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -371,6 +378,48 @@ static __always_inline uint64_t alloc_area_returned(user_registers *ctx, struct 
     return alloc_is_programs(c, thread) ? used : 0;
 }
 
+static __always_inline uint64_t alloc_place_value(user_registers *ctx, const struct alloc_place *p)
+{
+    enum { WORD = 8, REGISTERS = 0xf8 };
+    uint64_t value = (uint64_t)p->value, size = p->size;
+    if (p->kind != PLACE_CONSTANT) {
+        uint64_t in = saved((const uint8_t *)ctx + (p->at & REGISTERS));
+        value = p->kind == PLACE_MEMORY ? read_u64(in + value) : in;
+    }
+    if (size >= WORD)
+        return value;
+    unsigned unused = (unsigned)(WORD - size) * 8 & 63;
+    return p->is_signed ? (uint64_t)((int64_t)(value << unused) >> unused)
+                        : value << unused >> unused;
+}
+
+/* The allocator tells of a sample of its own, or that such a block was freed. */
+static __always_inline void alloc_told(user_registers *ctx, struct alloc_count *c, uint64_t thread,
+                                       uint64_t function)
+{
+    uint32_t number = function >> ALLOC_NUMBER & ALLOC_NUMBER_MASK, pid = (uint32_t)(thread >> 32);
+    const struct alloc_usdt *usdt = bpf_map_lookup_elem(&alloc_usdts, &number);
+    if (!usdt)
+        return;
+    uint64_t address = alloc_place_value(ctx, &usdt->block);
+    if (usdt->frees) {
+        alloc_free(ctx, c, thread, address);
+        return;
+    }
+    uint64_t size = alloc_place_value(ctx, &usdt->size);
+    uint64_t weight = alloc_place_value(ctx, &usdt->weight);
+    struct alloc_code *code = bpf_map_lookup_elem(&alloc_codes, &pid);
+    if (code)
+        __sync_fetch_and_add(&code->told, 1);
+    if (!size || size > ALLOC_SIZE_MAX || !weight || weight > ALLOC_SIZE_MAX)
+        return;
+    count(ALLOC_BYTES, weight);
+    const struct alloc_block block = {.pid = pid, .address = address};
+    uint64_t serial = alloc_write(ctx, c, function, size, weight);
+    if (serial && bpf_map_update_elem(&alloc_blocks, &block, &serial, BPF_ANY))
+        alloc_not_followed(ctx, c, serial);
+}
+
 /* Returns 1 if the return of this call is to be seen. */
 static __always_inline int alloc_enter(user_registers *ctx)
 {
@@ -384,6 +433,10 @@ static __always_inline int alloc_enter(user_registers *ctx)
           : function & ALLOC_BURST   ? ALLOC_LUA_SEEN
                                      : ALLOC_LUA_CALLS,
           1);
+    if (function & ALLOC_USDT) {
+        alloc_told(ctx, c, thread, function);
+        return 0;
+    }
     uint64_t old = alloc_field(function, ALLOC_OLD);
     if (old)
         alloc_free(ctx, c, thread, argument(ctx, old));

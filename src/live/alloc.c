@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "live/alloc_burst.h"
 #include "live/alloc_record.h"
+#include "live/alloc_usdt.h"
 #include "live/bpf_load.h"
 #include "live/mem_writer.h"
 #include "perfdata/vmevent.h"
@@ -29,6 +30,7 @@ enum {
     MOMENT_MS = 300,    /* that traps may take in one beyond their share: a start allocates a lot */
     QUIET_BURSTS = 25,  /* in which there must be few calls, until LuaJIT's are probed again */
     QUIET_BURSTS_MOST = 1500,
+    USDT_MS = 1000, /* after which an allocator's own probes that were not hit are given up */
     BURST_MEAN_FIRST = 4096, /* bytes between samples in the first burst */
     TAX_MOST = 10, /* percent of a cpu, or of the processes' own time, that probes may take */
     /* Of linux/bpf.h, which is older on some machines. */
@@ -41,6 +43,7 @@ enum group {
     GROUP_LUA,    /* LuaJIT's allocators: very often */
     GROUPS,
     GROUP_KEPT = GROUPS, /* V8 calls its functions for many objects at once: all the time */
+    GROUP_USDT,          /* probes of the allocator's own */
 };
 
 struct probe_link {
@@ -48,8 +51,13 @@ struct probe_link {
     enum group group;
 };
 
+/* Whether an allocator's own probes speak. */
+enum usdt_state { USDT_NONE, USDT_WAITS, USDT_SPEAKS, USDT_SILENT };
+
 struct probed_process {
     pid_t pid;
+    enum usdt_state usdt;
+    uint64_t usdt_since; /* CLOCK_MONOTONIC ns; 0: not recorded yet */
     VEC(struct alloc_function) functions;
     VEC(struct probe_link) links;
 };
@@ -81,9 +89,10 @@ struct alloc {
         unsigned bursts, wanted; /* that were made, and that are wanted */
         uint64_t seen;           /* calls before them */
     } quiet;
-    VEC(uint64_t) lapsed; /* serial numbers of blocks whose frees are not seen any more */
-    uint64_t functions;   /* that were probed */
-    uint64_t gone;        /* mappings that were no more when they were to be probed */
+    VEC(uint64_t) lapsed;         /* serial numbers of blocks whose frees are not seen any more */
+    VEC(struct alloc_usdt) usdts; /* in alloc_usdts, by their numbers */
+    uint64_t functions;           /* that were probed */
+    uint64_t gone;                /* mappings that were no more when they were to be probed */
     struct alloc_burst *burst;
     uint64_t burst_bytes; /* that were seen in all bursts but the last one */
     double tax;           /* at the last look, percent */
@@ -170,7 +179,8 @@ static enum alloc_kind kind_of(const struct alloc_function *f)
 
 static enum group group_of(const struct alloc_function *f)
 {
-    return f->shape & ALLOC_OF_LUA      ? GROUP_LUA
+    return f->shape & ALLOC_USDT        ? GROUP_USDT
+           : f->shape & ALLOC_OF_LUA    ? GROUP_LUA
            : kind_of(f) == ALLOC_MALLOC ? GROUP_MALLOC
                                         : GROUP_KEPT;
 }
@@ -196,18 +206,23 @@ static int keep(struct probed_process *p, const struct alloc_function *of, int f
 static int link_session(struct alloc *a, struct probed_process *p, const char *path,
                         const struct alloc_function *f, size_t nr, struct error *err)
 {
-    uint64_t offsets[ALLOC_FUNCTIONS], cookies[ALLOC_FUNCTIONS];
+    uint64_t offsets[ALLOC_FUNCTIONS], cookies[ALLOC_FUNCTIONS], semaphores[ALLOC_FUNCTIONS];
+    bool has_semaphore = false;
     for (size_t i = 0; i < nr; i++) {
+        semaphores[i] = f[i].semaphore;
+        has_semaphore |= f[i].semaphore != 0;
         offsets[i] = f[i].offset;
         cookies[i] = cookie_of(&f[i]);
     }
-    struct link_of_probes link = {.program = (uint32_t)a->loaded.program,
-                                  .type = TRACE_UPROBE_SESSION,
-                                  .probes = {.path = (uintptr_t)path,
-                                             .offsets = (uintptr_t)offsets,
-                                             .cookies = (uintptr_t)cookies,
-                                             .nr = (uint32_t)nr,
-                                             .pid = (uint32_t)p->pid}};
+    struct link_of_probes link = {
+        .program = (uint32_t)a->loaded.program,
+        .type = TRACE_UPROBE_SESSION,
+        .probes = {.path = (uintptr_t)path,
+                   .offsets = (uintptr_t)offsets,
+                   .cookies = (uintptr_t)cookies,
+                   .reference_counters = has_semaphore ? (uintptr_t)semaphores : 0,
+                   .nr = (uint32_t)nr,
+                   .pid = (uint32_t)p->pid}};
     int fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &link, sizeof(link));
     return fd < 0 ? bpf_refused(errno, "probing functions that allocate", err)
                   : keep(p, f, fd, err);
@@ -219,7 +234,8 @@ static int link_event(struct alloc *a, struct probed_process *p, const char *pat
 {
     struct perf_event_attr attr = {.size = sizeof(attr),
                                    .type = (uint32_t)a->uprobe_type,
-                                   .config = at_return, /* the format's bit `retprobe` */
+                                   /* the formats `retprobe` and `ref_ctr_offset` */
+                                   .config = at_return | f->semaphore << 32,
                                    .uprobe_path = (uintptr_t)path,
                                    .probe_offset = f->offset,
                                    .sample_period = 1};
@@ -283,34 +299,38 @@ static int by_rank(const void *a, const void *b)
     return rank(a) - rank(b);
 }
 
-/* Probe those functions of one mapping that are of a group. `again`: they are known. */
-static int probe(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
-                 size_t nr, enum group group, bool again, struct error *err)
+/* Whether a function is not to be probed now. */
+static bool waits(const struct alloc *a, const struct probed_process *p,
+                  const struct alloc_function *f)
 {
-    struct alloc_function new[ALLOC_FUNCTIONS];
-    size_t nr_new = 0;
-    for (size_t i = 0; i < nr && nr_new < ALLOC_FUNCTIONS; i++)
-        if (group_of(&f[i]) == group && is_probed(p, &f[i]) == again)
-            new[nr_new++] = f[i];
-    if (!nr_new)
-        return 0;
-    qsort(new, nr_new, sizeof(*new), by_rank);
-    bool later = group != GROUP_KEPT && a->removed[group];
-    int failed = later ? 0 : link_functions(a, p, new, nr_new, err);
-    for (size_t i = 0; i < nr_new && !failed && !again; i++)
-        if (!vec_push(&p->functions, new[i]))
-            failed = error_no_memory(err);
-    a->functions += failed || again ? 0 : nr_new;
-    return failed;
+    const enum group group = group_of(f);
+    bool told = f->shape & ALLOC_BEHIND_USDT && (p->usdt == USDT_WAITS || p->usdt == USDT_SPEAKS);
+    return told || (group < GROUPS && a->removed[group]);
 }
 
-/* The same. A process that has ended, or has executed another program, is passed over: the reader
- * tells what it has mapped then. */
-static int probe_if_there(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
-                          size_t nr, enum group group, bool again, struct error *err)
+/* Give an allocator's own probe its number for the programs. Returns false if it cannot have one.
+ */
+static bool number_usdt(struct alloc *a, struct alloc_function *f)
+{
+    uint32_t number = 0;
+    if (!alloc_usdt_is_valid(&f->usdt))
+        return false;
+    while (number < a->usdts.nr && memcmp(&a->usdts.at[number], &f->usdt, sizeof(f->usdt)) != 0)
+        number++;
+    if (number >= ALLOC_USDTS || (number == a->usdts.nr && !vec_push(&a->usdts, f->usdt)))
+        return false;
+    f->shape |= (uint64_t)number << ALLOC_NUMBER;
+    return bpf_map_update_elem(copier_map(a->copier, "alloc_usdts"), &number, &f->usdt, BPF_ANY) ==
+           0;
+}
+
+/* Probe functions of one mapping. A process that has ended, or has executed another program, is
+ * passed over: the reader tells what it has mapped then. */
+static int link_if_there(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
+                         size_t nr, struct error *err)
 {
     struct error why = {0};
-    if (probe(a, p, f, nr, group, again, &why) == 0)
+    if (!nr || link_functions(a, p, f, nr, &why) == 0)
         return 0;
     if (why.sys_errno == ENOENT || why.sys_errno == ESRCH) {
         a->gone++;
@@ -318,6 +338,40 @@ static int probe_if_there(struct alloc *a, struct probed_process *p, const struc
     }
     *err = why;
     return -1;
+}
+
+/* Probe those functions of one mapping that are of a group, and are not known yet. */
+static int probe(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
+                 size_t nr, enum group group, struct error *err)
+{
+    struct alloc_function new[ALLOC_FUNCTIONS];
+    size_t nr_new = 0;
+    for (size_t i = 0; i < nr && nr_new < ALLOC_FUNCTIONS; i++) {
+        if (group_of(&f[i]) != group || is_probed(p, &f[i]))
+            continue;
+        new[nr_new] = f[i];
+        if (group == GROUP_USDT && !number_usdt(a, &new[nr_new]))
+            continue;
+        if (!vec_push(&p->functions, new[nr_new]))
+            return error_no_memory(err);
+        a->functions++;
+        if (group == GROUP_USDT && p->usdt == USDT_NONE)
+            p->usdt = USDT_WAITS;
+        nr_new += !waits(a, p, &new[nr_new]);
+    }
+    if (nr_new)
+        qsort(new, nr_new, sizeof(*new), by_rank);
+    return link_if_there(a, p, new, nr_new, err);
+}
+
+/* Probe what is known of a process and was not probed: functions whose shapes have this bit. */
+static int probe_known(struct alloc *a, struct probed_process *p, uint64_t bit, struct error *err)
+{
+    int failed = 0;
+    vec_foreach (f, &p->functions)
+        if (f->shape & bit && !waits(a, p, f))
+            failed |= link_if_there(a, p, f, 1, err);
+    return failed;
 }
 
 /* ---- processes ----------------------------------------------------------------------------- */
@@ -386,7 +440,7 @@ static void set_code(struct alloc *a, const struct probed_process *p)
     const struct alloc_function *f = p->functions.at;
     const size_t nr = p->functions.nr;
     for (size_t i = 0; i < nr && i < ALLOC_FUNCTIONS; i++) {
-        if (f[i].shape & (ALLOC_NOTES | ALLOC_AREA | ALLOC_RETURNS_AREA))
+        if (f[i].shape & (ALLOC_NOTES | ALLOC_AREA | ALLOC_RETURNS_AREA | ALLOC_USDT))
             continue;
         code.low = f[i].start < code.low ? f[i].start : code.low;
         code.high = f[i].end > code.high ? f[i].end : code.high;
@@ -401,10 +455,10 @@ static void set_code(struct alloc *a, const struct probed_process *p)
 static int probe_map(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
                      size_t nr, struct error *err)
 {
-    static const enum group order[] = {GROUP_KEPT, GROUP_MALLOC, GROUP_LUA};
+    static const enum group order[] = {GROUP_KEPT, GROUP_USDT, GROUP_MALLOC, GROUP_LUA};
     int failed = 0;
     for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
-        failed |= probe_if_there(a, p, f, nr, order[i], false, err);
+        failed |= probe(a, p, f, nr, order[i], err);
     return failed;
 }
 
@@ -503,7 +557,7 @@ static int measure_cost(struct alloc *a, struct error *err)
         const struct alloc_function f = {
             .map = m->start, .map_end = m->end, .offset = code - m->start + m->pgoff};
         if (code >= m->start && code < m->end)
-            failed = probe(a, &self, &f, 1, GROUP_MALLOC, false, err);
+            failed = probe(a, &self, &f, 1, GROUP_MALLOC, err);
     }
     process_maps_free(&maps);
     a->cost = UINT64_MAX;
@@ -531,10 +585,12 @@ static uint64_t cpu_time(const struct alloc *a)
 
 /* ---- bursts ---------------------------------------------------------------------------------- */
 
-static bool is_for_bursts(const struct alloc *a, const struct alloc_function *f)
+static bool is_for_bursts(const struct alloc *a, const struct probed_process *p,
+                          const struct alloc_function *f)
 {
     const enum group group = group_of(f);
-    return group != GROUP_KEPT && a->removed[group] && f->shape & ALLOC_RETURNS;
+    bool told = f->shape & ALLOC_BEHIND_USDT && p->usdt == USDT_SPEAKS;
+    return group < GROUPS && a->removed[group] && f->shape & ALLOC_RETURNS && !told;
 }
 
 /* Probe a process's functions, as `to`, for a burst. */
@@ -548,7 +604,7 @@ static void probe_for_burst(struct alloc *a, const struct probed_process *p,
         for (end = from; end < p->functions.nr && nr < ALLOC_FUNCTIONS &&
                          p->functions.at[end].map == p->functions.at[from].map;
              end++) {
-            if (!is_for_bursts(a, &p->functions.at[end]))
+            if (!is_for_bursts(a, p, &p->functions.at[end]))
                 continue;
             f[nr] = p->functions.at[end];
             f[nr].shape &= ~(uint64_t)(ALLOC_RETURNS | ALLOC_KIND_MASK << ALLOC_KIND |
@@ -699,11 +755,8 @@ static int renew_lua(struct alloc *a, struct error *err)
         a->quiet.wanted < QUIET_BURSTS_MOST / 2 ? 2 * a->quiet.wanted : QUIET_BURSTS_MOST;
     begin_costs(a, clock_ns(CLOCK_MONOTONIC), &a->window);
     int failed = 0;
-    vec_foreach (slot, &a->processes) {
-        struct probed_process *p = slot->value;
-        vec_foreach (f, &p->functions)
-            failed |= probe_if_there(a, p, f, 1, GROUP_LUA, true, err);
-    }
+    vec_foreach (slot, &a->processes)
+        failed |= probe_known(a, slot->value, ALLOC_OF_LUA, err);
     return failed ? -1 : 0;
 }
 
@@ -712,6 +765,31 @@ int alloc_bursts(struct alloc *a, struct error *err)
     if (!a->settings.on || !alloc_burst_is_due(a->burst))
         return 0;
     return renew_lua(a, err) < 0 || burst(a, err) < 0 ? -1 : 0;
+}
+
+/* Give up an allocator's own probes that are not hit (it need not draw samples: jemalloc does so
+ * only if it was told to), and probe its functions in their place. Returns the process, or NULL. */
+static struct probed_process *give_up_usdt(struct alloc *a, uint64_t now)
+{
+    struct alloc_code code;
+    struct error ignored;
+    vec_foreach (slot, &a->processes) {
+        struct probed_process *p = slot->value;
+        const uint32_t key = (uint32_t)p->pid;
+        if (p->usdt != USDT_WAITS)
+            continue;
+        p->usdt_since = p->usdt_since ? p->usdt_since : now;
+        if (bpf_map_lookup_elem(copier_map(a->copier, "alloc_codes"), &key, &code) == 0 &&
+            code.told)
+            p->usdt = USDT_SPEAKS;
+        if (p->usdt == USDT_SPEAKS || now - p->usdt_since < USDT_MS * UINT64_C(1000000))
+            continue;
+        p->usdt = USDT_SILENT;
+        process_unlink(p, GROUP_USDT);
+        (void)probe_known(a, p, ALLOC_BEHIND_USDT, &ignored);
+        return p;
+    }
+    return NULL;
 }
 
 const char *alloc_follow(struct alloc *a)
@@ -724,10 +802,19 @@ const char *alloc_follow(struct alloc *a)
     const uint64_t now = clock_ns(CLOCK_MONOTONIC), ms = 1000000;
     if (!a->settings.on || now - a->looked < LOOK_EVERY_MS * ms)
         return NULL;
+    a->looked = now;
+    const struct probed_process *silent = give_up_usdt(a, now);
+    if (silent) {
+        snprintf(
+            a->line, sizeof(a->line),
+            "--alloc: process %d: its allocator has probes of its own (otel_memory), but draws "
+            "no samples: its functions are probed in their place, from now on",
+            (int)silent->pid);
+        return a->line;
+    }
     const struct spent all = spent_since(a, &a->costs, now);
     const struct spent last = spent_since(a, &a->window, now);
     const uint64_t elapsed = now - a->window.began;
-    a->looked = now;
     a->tax = 100 * (double)all.all / (double)all.time;
     if (a->force || last.all <= last.time * TAX_MOST / 100 + MOMENT_MS * ms) {
         if (elapsed >= WINDOW_MS * ms)
@@ -813,6 +900,7 @@ void alloc_free(struct alloc *a)
     vec_free(&a->fds);
     vec_free(&a->ids);
     vec_free(&a->lapsed);
+    vec_free(&a->usdts);
     bpf_object__close(a->loaded.object);
     free(a);
 }

@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "base/vec.h"
 #include "dso/elf_symbol.h"
+#include "live/alloc_usdt.h"
 #include "live/lua_scan.h"
 #include "perfdata/alloc.h"
 #include "unwind/insn_x86_64.h"
@@ -119,7 +120,7 @@ static bool v8_shape(const char *name, uint64_t *ret)
 }
 
 /* What a name says of a function. Returns 0 if it does not allocate. */
-enum { IS_MALLOC = 1, IS_OF_FAMILY = 2, IS_OTHER = 4 };
+enum { IS_MALLOC = 1, IS_OF_FAMILY = 2, IS_OTHER = 4, IS_USDT = 8 };
 static unsigned shape_of(const char *name, uint64_t *ret)
 {
     struct shape shape;
@@ -145,10 +146,13 @@ static unsigned shape_of(const char *name, uint64_t *ret)
 struct file_function {
     uint64_t address, size, shape; /* virtual address; bytes; ALLOC_... */
     unsigned is;                   /* IS_... */
+    uint64_t semaphore;
+    struct alloc_usdt usdt;
 };
 
 struct file_functions {
     VEC(struct file_function) all;
+    uint16_t machine;
     bool failed; /* memory is out */
 };
 
@@ -174,16 +178,31 @@ void alloc_files_free(struct alloc_files *files)
     free(files);
 }
 
+enum { FUNCTIONS_MOST = 4 * ALLOC_FUNCTIONS };
+
 static bool take_symbol(void *context, const struct elf_function *f)
 {
-    enum { MOST = 4 * ALLOC_FUNCTIONS };
     struct file_functions *to = context;
     struct file_function new = {.address = f->address, .size = f->size};
     new.is = shape_of(f->name, &new.shape);
     if (!new.is)
         return true;
     to->failed = !vec_push(&to->all, new);
-    return !to->failed && to->all.nr < MOST;
+    return !to->failed && to->all.nr < FUNCTIONS_MOST;
+}
+
+static bool take_usdt(void *context, const struct elf_usdt *u)
+{
+    struct file_functions *to = context;
+    struct file_function new = {.address = u->address,
+                                .size = 1,
+                                .shape = (uint64_t)ALLOC_MALLOC << ALLOC_KIND | ALLOC_USDT,
+                                .is = IS_USDT,
+                                .semaphore = u->semaphore};
+    if (!alloc_usdt_of(u, to->machine, &new.usdt))
+        return true;
+    to->failed = !vec_push(&to->all, new);
+    return !to->failed && to->all.nr < FUNCTIONS_MOST;
 }
 
 /* Get the functions of a file, whose symbols are read once: there may be 200,000. NULL: memory is
@@ -195,8 +214,11 @@ static const struct file_functions *functions_of(struct alloc_files *files, cons
     if (f)
         return f;
     f = calloc(1, sizeof(*f));
-    if (f)
+    if (f) {
+        f->machine = image->machine;
+        elf_usdts(image, take_usdt, f);
         elf_functions(image, take_symbol, f);
+    }
     if (f && !f->failed && table_put(&files->files, dso->id, f))
         return f;
     if (f)
@@ -214,6 +236,7 @@ struct search {
     const struct elf_image *image;
     bool wants_family; /* no file before has defined malloc */
     bool has_malloc;
+    bool has_usdt;
     uint32_t first;  /* of this file */
     uint64_t family; /* bits of functions, by their index: those of malloc's own names */
 };
@@ -271,20 +294,24 @@ static bool take(struct search *s, const struct file_function *f)
     if (f->address < s->vaddr || at >= m->end - m->start || (is & IS_OF_FAMILY && !s->wants_family))
         return true;
     s->has_malloc |= is & IS_MALLOC;
+    s->has_usdt |= is & IS_USDT;
     if (is_known(s, m->start + at))
         return true;
     if (s->all->nr == ALLOC_FUNCTIONS)
         return false;
-    s->all->at[s->all->nr] =
-        (struct alloc_function){.start = m->start + at,
-                                .end = m->start + at + (f->size ? f->size : SIZE),
-                                .map = m->start,
-                                .map_end = m->end,
-                                .offset = probed_offset(s, m->pgoff + at),
-                                .shape = shape | s->all->nr,
-                                .inode = m->inode,
-                                .major = m->major,
-                                .minor = m->minor};
+    const bool behind = s->has_usdt && !(is & IS_USDT); /* (they come first) */
+    s->all->at[s->all->nr] = (struct alloc_function){
+        .start = m->start + at,
+        .end = m->start + at + (f->size ? f->size : SIZE),
+        .map = m->start,
+        .map_end = m->end,
+        .offset = is & IS_USDT ? m->pgoff + at : probed_offset(s, m->pgoff + at),
+        .shape = shape | s->all->nr | (behind ? ALLOC_BEHIND_USDT : 0),
+        .semaphore = f->semaphore,
+        .usdt = f->usdt,
+        .inode = m->inode,
+        .major = m->major,
+        .minor = m->minor};
     s->family |= (uint64_t)(is & IS_OF_FAMILY ? 1 : 0) << s->all->nr;
     s->all->nr++;
     return true;

@@ -7,6 +7,9 @@
  * Of several files that define malloc, only the first one's functions are taken: it is what a
  * linker takes. The program itself comes first, the C library last. What else allocates by
  * functions of its own names (je_malloc, V8) is taken wherever it is.
+ *
+ * An allocator may have probes of its own (alloc_usdt.h), which tell more, at less cost. The
+ * functions of its file are then marked, so that they are probed only if these do not speak.
  */
 #ifndef LIVE_ALLOC_FUNCTIONS_H
 #define LIVE_ALLOC_FUNCTIONS_H
@@ -25,6 +28,8 @@ struct alloc_function {
     uint64_t map, map_end; /* the mapping that it is in */
     uint64_t offset;       /* in the file: of the instruction that is to be probed */
     uint64_t shape;        /* ALLOC_..., as in a probe's cookie (alloc_layout.h) */
+    uint64_t semaphore;    /* offset in the file; with ALLOC_USDT, and if there is one */
+    struct alloc_usdt usdt;
     uint64_t inode;        /* of the file */
     uint32_t major, minor; /* of its device */
 };

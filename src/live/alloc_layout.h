@@ -17,6 +17,8 @@ enum {
     ALLOC_ORIGIN = 20, /* which of V8's arguments says for whom it allocates */
     ALLOC_KIND = 24,   /* enum alloc_kind */
     ALLOC_KIND_MASK = 7,
+    ALLOC_NUMBER = 40, /* of an ALLOC_USDT: which of alloc_usdts it is */
+    ALLOC_NUMBER_MASK = 63,
     ALLOC_RETURNS = 1 << 28, /* blocks of this function are freed by functions that are probed */
     ALLOC_NOTES = 1 << 29,   /* it allocates by functions that are probed: note for whom */
     /* It is called with a further area of a heap (argument 1), from argument 2 to argument 3, for
@@ -29,17 +31,22 @@ enum {
 #define ALLOC_BURST (UINT64_C(1) << 32)
 /* A LuaJIT's allocator (lua_Alloc): a call may allocate, free, or both. */
 #define ALLOC_OF_LUA (UINT64_C(1) << 33)
-/* In the serial numbers of its samples. */
+/* A probe of the allocator's own (alloc_usdt.h): each hit is a sample, or the free of one. */
+#define ALLOC_USDT (UINT64_C(1) << 34)
+/* The function is of a file with such probes. */
+#define ALLOC_BEHIND_USDT (UINT64_C(1) << 35)
+/* In the serial numbers of LuaJIT's samples. */
 #define ALLOC_SERIAL_LUA (UINT64_C(1) << 43)
 
 enum {
-    ALLOC_FUNCTIONS = 64,      /* of one process that are probed */
-    ALLOC_PROCESSES = 1024,    /* that are recorded at once */
-    ALLOC_PENDINGS = 4096,     /* sampled calls at once */
-    ALLOC_BLOCKS = 1 << 17,    /* sampled blocks that are not freed */
-    ALLOC_AREAS = 4096,        /* heaps whose areas are known */
-    ALLOC_UNWRITTEN = 1 << 14, /* frees for which the ring had no room */
-    ALLOC_SERIAL_CPU = 44,     /* a serial number has the cpu from this bit on */
+    ALLOC_FUNCTIONS = 64,                /* of one process that are probed */
+    ALLOC_PROCESSES = 1024,              /* that are recorded at once */
+    ALLOC_PENDINGS = 4096,               /* sampled calls at once */
+    ALLOC_BLOCKS = 1 << 17,              /* sampled blocks that are not freed */
+    ALLOC_AREAS = 4096,                  /* heaps whose areas are known */
+    ALLOC_USDTS = ALLOC_NUMBER_MASK + 1, /* forms of allocators' own probes */
+    ALLOC_UNWRITTEN = 1 << 14,           /* frees for which the ring had no room */
+    ALLOC_SERIAL_CPU = 44,               /* a serial number has the cpu from this bit on */
 };
 /* Bytes of one block at most. */
 #define ALLOC_SIZE_MAX (UINT64_C(1) << 46)
@@ -55,10 +62,26 @@ struct alloc_settings {
     uint64_t on;
 };
 
+/* Where a number is that a probe tells. */
+enum { PLACE_CONSTANT, PLACE_REGISTER, PLACE_MEMORY };
+struct alloc_place {
+    uint8_t kind, size; /* PLACE_...; bytes */
+    uint8_t is_signed, zero;
+    uint32_t at;   /* offset of the register among the user's, as the kernel keeps them */
+    int64_t value; /* the number, or what is added to the register for its address */
+};
+
+/* An allocator's own probe. */
+struct alloc_usdt {
+    uint64_t frees; /* only the block is told */
+    struct alloc_place block, size, weight;
+};
+
 /* The code of a process's functions that are probed. */
 struct alloc_code {
     uint64_t low, high; /* of all of them */
     uint64_t nr;
+    uint64_t told; /* samples by probes of the allocator's own */
     struct {
         uint64_t start, end;
     } functions[ALLOC_FUNCTIONS];
@@ -80,7 +103,7 @@ struct alloc_area {
 /* The payload of a sample in the ring. */
 struct alloc_sample {
     uint64_t serial, size, function;
-    uint64_t mean; /* that was in force */
+    uint64_t mean; /* that was in force; with ALLOC_USDT: the bytes that the sample stands for */
 };
 
 #endif

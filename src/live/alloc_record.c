@@ -37,7 +37,7 @@ static size_t put_head(struct alloc_form *f, const struct sample *s, const struc
 {
     const enum alloc_kind kind = (enum alloc_kind)(of->function >> ALLOC_KIND & ALLOC_KIND_MASK);
     const uint64_t id = kind == ALLOC_MALLOC ? s->id : alloc_form_id(kind);
-    const uint64_t weight = alloc_weight(of->size, of->mean);
+    const uint64_t weight = of->function & ALLOC_USDT ? of->mean : alloc_weight(of->size, of->mean);
     const uint64_t no_chain = 0;
     const uint32_t ids[] = {s->pid, s->tid}, cpu[] = {s->cpu, 0};
     size_t at = sizeof(struct perf_event_header);
