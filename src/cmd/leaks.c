@@ -64,8 +64,9 @@ static int find_event(const struct replay *r, unsigned *ret, struct error *err)
     for (*ret = 0; *ret < perfdata_nr_events(pd); ++*ret)
         if (perfdata_alloc_kind(perfdata_event(pd, *ret), &kind) && kind == ALLOC_MALLOC)
             return 0;
-    return error_set(err, ERROR_NOT_FOUND,
-                     "the recording has no allocations; ljperf record --alloc records them");
+    return error_set(
+        err, ERROR_NOT_FOUND,
+        "the recording has no allocations; ljperf record --alloc records them (as root)");
 }
 
 static int sum_up(struct common *c, struct replay *r, const struct leaks_command *lc,

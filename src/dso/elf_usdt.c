@@ -56,7 +56,8 @@ void elf_usdts(const struct elf_image *image, elf_take_usdt take, void *context)
             return;
         struct elf_usdt usdt;
         if (type == NOTE_STAPSDT && name_size == sizeof(name) && !memcmp(of, name, sizeof(name)) &&
-            (!read_usdt(image, base.address, cursor_make(bytes, size, false, image->path, ".note.stapsdt", 0), &usdt) ||
+            (!read_usdt(image, base.address,
+                        cursor_make(bytes, size, false, image->path, ".note.stapsdt", 0), &usdt) ||
              !take(context, &usdt)))
             return;
     }

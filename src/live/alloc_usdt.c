@@ -22,7 +22,6 @@ static const struct {
     {{"rdi", "edi", "di", "dil"}, 112},    {{"rsp", "esp", "sp", "spl"}, 152},
 };
 
-
 /* Take a register's name away from the beginning of a text. */
 static bool take_x86_register(const char **text, uint32_t *ret)
 {
@@ -141,8 +140,8 @@ bool alloc_usdt_of(const struct elf_usdt *usdt, uint16_t machine, struct alloc_u
     bool frees = strcmp(usdt->name, "free") == 0;
     struct alloc_place *places[] = {&ret->block, &ret->size, &ret->weight};
     *ret = (struct alloc_usdt){.frees = frees};
-    if (strcmp(usdt->provider, "otel_memory") != 0 || (!frees && strcmp(usdt->name, "alloc") != 0) ||
-        strlen(usdt->arguments) >= sizeof(text))
+    if (strcmp(usdt->provider, "otel_memory") != 0 ||
+        (!frees && strcmp(usdt->name, "alloc") != 0) || strlen(usdt->arguments) >= sizeof(text))
         return false;
     char *rest = strcpy(text, usdt->arguments);
     for (int i = 0; i < (frees ? 1 : 3); i++) {

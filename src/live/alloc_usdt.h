@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Get where the arguments of such a probe are, in a file for this machine (EM_...). Returns false if
- * it is another probe, or if its arguments are in no form that is known. */
+/* Get where the arguments of such a probe are, in a file for this machine (EM_...). Returns false
+ * if it is another probe, or if its arguments are in no form that is known. */
 bool alloc_usdt_of(const struct elf_usdt *usdt, uint16_t machine, struct alloc_usdt *ret);
 
 /* Whether the eBPF programs can read it: the reader is not trusted. */

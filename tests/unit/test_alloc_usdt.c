@@ -16,7 +16,8 @@ static bool parse(const char *name, const char *arguments, uint16_t machine, str
     return alloc_usdt_of(&usdt, machine, ret);
 }
 
-static void is_place(const struct alloc_place *p, uint8_t kind, int size, uint32_t at, int64_t value)
+static void is_place(const struct alloc_place *p, uint8_t kind, int size, uint32_t at,
+                     int64_t value)
 {
     assert_int_equal(p->kind, kind);
     assert_int_equal(p->is_signed ? -p->size : p->size, size);
