@@ -355,8 +355,10 @@ static int probe(struct alloc *a, struct probed_process *p, const struct alloc_f
         if (!vec_push(&p->functions, new[nr_new]))
             return error_no_memory(err);
         a->functions++;
-        if (group == GROUP_USDT && p->usdt == USDT_NONE)
+        if (group == GROUP_USDT) {
             p->usdt = USDT_WAITS;
+            p->usdt_since = 0;
+        }
         nr_new += !waits(a, p, &new[nr_new]);
     }
     if (nr_new)
@@ -367,10 +369,12 @@ static int probe(struct alloc *a, struct probed_process *p, const struct alloc_f
 /* Probe what is known of a process and was not probed: functions whose shapes have this bit. */
 static int probe_known(struct alloc *a, struct probed_process *p, uint64_t bit, struct error *err)
 {
+    enum { RANKS = 3 };
     int failed = 0;
-    vec_foreach (f, &p->functions)
-        if (f->shape & bit && !waits(a, p, f))
-            failed |= link_if_there(a, p, f, 1, err);
+    for (int i = 0; i < RANKS; i++)
+        vec_foreach (f, &p->functions)
+            if (f->shape & bit && rank(f) == i && !waits(a, p, f))
+                failed |= link_if_there(a, p, f, 1, err);
     return failed;
 }
 
