@@ -79,7 +79,7 @@ static int sum_up(struct common *c, struct replay *r, const struct leaks_command
         times.from = replay_stats(r)->first;
         times.until = replay_stats(r)->last;
     }
-    times.peak = replay_allocations_peak(r);
+    times.peak = replay_allocations_peak(r, ALLOC_MALLOC);
     uint64_t end;
     if (replay_allocations_end(r, &end)) {
         fputs(

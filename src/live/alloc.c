@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "live/alloc_burst.h"
 #include "live/alloc_record.h"
+#include "live/alloc_v8.h"
 #include "live/bpf_load.h"
 #include "live/mem_writer.h"
 #include "perfdata/vmevent.h"
@@ -41,17 +42,21 @@ struct probed_process {
     pid_t pid;
     VEC(struct alloc_function) functions;
     VEC(struct probe_link) links;
+    struct alloc_v8_process v8;
 };
 
 struct alloc {
     struct copier *copier;
     struct bpf_loaded loaded;
+    struct bpf_loaded collector; /* the program that sees V8's collections */
+    char no_collector[200];      /* why there is none; empty: it is loaded */
     struct alloc_form form;
     struct alloc_settings settings;
     bool sessions; /* one program sees entries and returns */
     bool force;
     bool removed;           /* probes of malloc cost too much, and are no more */
     bool says_end;          /* the recording is to be told so */
+    uint32_t v8_said;       /* bits of states (enum alloc_v8_state) that the user was told */
     int uprobe_type;        /* of the kernel's events for probes; without sessions */
     struct table processes; /* pid + 1 -> struct probed_process */
     VEC(int) fds;           /* events */
@@ -68,7 +73,7 @@ struct alloc {
     struct alloc_burst *burst;
     uint64_t burst_bytes; /* that were seen in all bursts but the last one */
     double tax;           /* at the last look, percent */
-    char line[400];
+    char line[500];
     uint8_t record[MEM_RECORD_MAX];
 };
 
@@ -78,6 +83,18 @@ static int program_named(const struct alloc *a, const char *name)
 {
     struct bpf_program *program = bpf_object__find_program_by_name(a->loaded.object, name);
     return program ? bpf_program__fd(program) : -1;
+}
+
+/* Without this program V8's objects are not followed. */
+static void load_collector(struct alloc *a)
+{
+    struct error why;
+    const int failed =
+        a->sessions
+            ? copier_load_as(a->copier, "alloc_collect", TRACE_UPROBE_SESSION, &a->collector, &why)
+            : copier_load(a->copier, "alloc_collect", NULL, &a->collector, &why);
+    if (failed < 0)
+        snprintf(a->no_collector, sizeof(a->no_collector), "%.190s", why.text);
 }
 
 static int load_sessions(struct alloc *a, struct error *err)
@@ -173,7 +190,9 @@ static int link_session(struct alloc *a, struct probed_process *p, const char *p
         offsets[i] = f[i].offset;
         cookies[i] = f[i].shape;
     }
-    struct link_of_probes link = {.program = (uint32_t)a->loaded.program,
+    const bool collects = f->shape & ALLOC_COLLECTS; /* so do all, then */
+    struct link_of_probes link = {.program = (uint32_t)(collects ? a->collector.program
+                                                                 : a->loaded.program),
                                   .type = TRACE_UPROBE_SESSION,
                                   .probes = {.path = (uintptr_t)path,
                                              .offsets = (uintptr_t)offsets,
@@ -202,7 +221,9 @@ static int link_event(struct alloc *a, struct probed_process *p, const char *pat
         return bpf_refused(errno, "probing a function that allocates", err);
     if (keep(p, f, fd, err) < 0)
         return -1;
-    int link = bpf_link_create(program_named(a, program), fd, BPF_PERF_EVENT, &options);
+    int link = bpf_link_create(f->shape & ALLOC_COLLECTS ? a->collector.program
+                                                         : program_named(a, program),
+                               fd, BPF_PERF_EVENT, &options);
     return link < 0 ? bpf_refused(-link, "linking a program to a probe (Linux 5.15)", err)
                     : keep(p, f, link, err);
 }
@@ -255,14 +276,24 @@ static int by_rank(const void *a, const void *b)
     return rank(a) - rank(b);
 }
 
-/* Probe those functions of one mapping that are, or are not, removable. */
+/* Functions are probed in this order: what frees, or copies, is seen before what allocates. */
+enum group { GROUP_COLLECTS, GROUP_KEPT, GROUP_REMOVABLE };
+
+static enum group group_of(const struct alloc_function *f)
+{
+    return f->shape & ALLOC_COLLECTS ? GROUP_COLLECTS
+           : is_removable(f)         ? GROUP_REMOVABLE
+                                     : GROUP_KEPT;
+}
+
+/* Probe those functions of one mapping that are of a group. */
 static int probe(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
-                 size_t nr, bool removable, struct error *err)
+                 size_t nr, enum group group, struct error *err)
 {
     struct alloc_function new[ALLOC_FUNCTIONS];
     size_t nr_new = 0;
     for (size_t i = 0; i < nr; i++)
-        if (is_removable(&f[i]) == removable && kind_of(&f[i]) != ALLOC_LUA && !is_probed(p, &f[i]))
+        if (group_of(&f[i]) == group && kind_of(&f[i]) != ALLOC_LUA && !is_probed(p, &f[i]))
             new[nr_new++] = f[i];
     if (!nr_new)
         return 0;
@@ -278,10 +309,10 @@ static int probe(struct alloc *a, struct probed_process *p, const struct alloc_f
 /* The same. A process that has ended, or has executed another program, is passed over: the reader
  * tells what it has mapped then. */
 static int probe_if_there(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
-                          size_t nr, bool removable, struct error *err)
+                          size_t nr, enum group group, struct error *err)
 {
     struct error why = {0};
-    if (probe(a, p, f, nr, removable, &why) == 0)
+    if (probe(a, p, f, nr, group, &why) == 0)
         return 0;
     if (why.sys_errno == ENOENT || why.sys_errno == ESRCH) {
         a->gone++;
@@ -365,7 +396,7 @@ static void set_code(struct alloc *a, pid_t pid, const struct alloc_function *f,
     struct alloc_code code = {.low = UINT64_MAX};
     const uint32_t key = (uint32_t)pid;
     for (size_t i = 0; i < nr && i < ALLOC_FUNCTIONS; i++) {
-        if (f[i].shape & (ALLOC_NOTES | ALLOC_AREA | ALLOC_RETURNS_AREA))
+        if (f[i].shape & (ALLOC_NOTES | ALLOC_AREA | ALLOC_RETURNS_AREA | ALLOC_COLLECTS))
             continue;
         code.low = f[i].start < code.low ? f[i].start : code.low;
         code.high = f[i].end > code.high ? f[i].end : code.high;
@@ -374,6 +405,25 @@ static void set_code(struct alloc *a, pid_t pid, const struct alloc_function *f,
         code.nr++;
     }
     (void)bpf_map_update_elem(copier_map(a->copier, "alloc_codes"), &key, &code, BPF_ANY);
+}
+
+/* From now on a process's V8 is followed: its collections are seen. */
+static void set_v8(struct alloc *a, struct probed_process *p, const struct alloc_v8_process *v8)
+{
+    const uint32_t key = (uint32_t)p->pid;
+    p->v8 = *v8;
+    if (v8->state == ALLOC_V8_KNOWN || v8->state == ALLOC_V8_NEW)
+        (void)bpf_map_update_elem(copier_map(a->copier, "alloc_v8s"), &key, &v8->layout, BPF_ANY);
+}
+
+const char *alloc_limit(struct alloc *a, const struct alloc_functions *functions)
+{
+    const uint32_t bit = 1U << (functions->v8.state & 7);
+    if (a->v8_said & bit || !alloc_v8_problem(&functions->v8, functions->pid, a->no_collector,
+                                              a->line, sizeof(a->line)))
+        return NULL;
+    a->v8_said |= bit;
+    return a->line;
 }
 
 int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_t size,
@@ -392,12 +442,17 @@ int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_
     if (kind_of(&functions->at[0]) == ALLOC_LUA) /* the others are told apart from these */
         return 0;
     set_code(a, p->pid, functions->at, nr);
-    for (uint32_t from = 0, to; from < nr; from = to) {
-        for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
-            to++;
-        failed |= probe_if_there(a, p, &functions->at[from], to - from, false, err);
-        if (!a->removed)
-            failed |= probe_if_there(a, p, &functions->at[from], to - from, true, err);
+    for (int i = GROUP_COLLECTS; i <= GROUP_REMOVABLE; i++) {
+        const enum group group = (enum group)i;
+        if (group == GROUP_COLLECTS ? *a->no_collector != 0 : group == GROUP_REMOVABLE && a->removed)
+            continue;
+        for (uint32_t from = 0, to; from < nr; from = to) {
+            for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
+                to++;
+            failed |= probe_if_there(a, p, &functions->at[from], to - from, group, err);
+        }
+        if (group == GROUP_COLLECTS && !failed)
+            set_v8(a, p, &functions->v8);
     }
     return failed && !proc_is_gone(p->pid) ? -1 : 0;
 }
@@ -408,6 +463,7 @@ int alloc_fork(struct alloc *a, pid_t parent, pid_t child, struct error *err)
     struct alloc_functions all = {.pid = (uint32_t)child};
     if (!from)
         return 0;
+    all.v8 = from->v8;
     if (process_add(a, child, err) < 0)
         return -1;
     for (; all.nr < from->functions.nr && all.nr < ALLOC_FUNCTIONS; all.nr++)
@@ -432,6 +488,7 @@ void alloc_exit(struct alloc *a, pid_t pid)
     alloc_close_apart(&fds); /* (programs may create thousands of processes) */
     table_remove(&a->processes, (uint64_t)key + 1);
     (void)bpf_map_delete_elem(copier_map(a->copier, "alloc_codes"), &key);
+    (void)bpf_map_delete_elem(copier_map(a->copier, "alloc_v8s"), &key);
     process_free(p);
 }
 
@@ -477,7 +534,7 @@ static int measure_cost(struct alloc *a, struct error *err)
         const struct alloc_function f = {
             .map = m->start, .map_end = m->end, .offset = code - m->start + m->pgoff};
         if (code >= m->start && code < m->end)
-            failed = probe(a, &self, &f, 1, true, err);
+            failed = probe(a, &self, &f, 1, GROUP_REMOVABLE, err);
     }
     process_maps_free(&maps);
     a->cost = UINT64_MAX;
@@ -625,9 +682,12 @@ static int open_all(struct alloc *a, const struct capture_plan *plan, struct err
     set(a);
     /* Kernels before Linux 6.13 load the program, but do not attach it. There each call pays for
      * its probe at the return. */
-    if (load_sessions(a, &why) == 0 && measure_cost(a, &why) == 0)
-        return 0;
-    return load_pair(a, err) < 0 || read_uprobe_type(a, err) < 0 ? -1 : measure_cost(a, err);
+    int failed = 0;
+    if (load_sessions(a, &why) < 0 || measure_cost(a, &why) < 0)
+        failed = load_pair(a, err) < 0 || read_uprobe_type(a, err) < 0 ? -1 : measure_cost(a, err);
+    if (!failed)
+        load_collector(a);
+    return failed;
 }
 
 int alloc_open(struct copier *copier, const struct capture_plan *plan,
@@ -675,6 +735,7 @@ void alloc_free(struct alloc *a)
     vec_free(&a->fds);
     vec_free(&a->ids);
     bpf_object__close(a->loaded.object);
+    bpf_object__close(a->collector.object);
     free(a);
 }
 
@@ -760,14 +821,20 @@ const char *alloc_summary(struct alloc *a, bool *ret_matters)
 {
     const struct vmstack_counters c = copier_counters(a->copier);
     const uint64_t *v = c.value;
+    char stray[100] = "";
+    if (v[ALLOC_STRAY])
+        snprintf(stray, sizeof(stray),
+                 ", %" PRIu64 " because a thread had several V8s, or a V8 several threads",
+                 v[ALLOC_STRAY]);
     snprintf(a->line, sizeof(a->line),
              "alloc: %" PRIu64 " calls of %" PRIu64 " functions, %.1f MB: %" PRIu64
              " samples, %" PRIu64 " of them freed; at %.1f us a call, %.3g %% of the processes' "
              "time; %" PRIu64 " lost because the rings were full (-m), %" PRIu64
-             " not followed because a table was full; %" PRIu64
+             " not followed because a table was full%s; %" PRIu64
              " files gone before they were probed",
              v[ALLOC_CALLS], a->functions, (double)v[ALLOC_BYTES] / 1e6, v[ALLOC_SAMPLES],
-             v[ALLOC_FREED], (double)a->cost / 1e3, a->tax, v[ALLOC_LOST], v[ALLOC_OVER], a->gone);
-    *ret_matters = v[ALLOC_LOST] || v[ALLOC_OVER] || !a->functions;
+             v[ALLOC_FREED], (double)a->cost / 1e3, a->tax, v[ALLOC_LOST], v[ALLOC_OVER],
+             stray, a->gone);
+    *ret_matters = v[ALLOC_LOST] || v[ALLOC_OVER] || v[ALLOC_STRAY] || !a->functions;
     return a->line;
 }

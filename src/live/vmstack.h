@@ -216,6 +216,7 @@ enum vmstack_counter {
     ALLOC_LOST,         /* the same, that did not fit into the ring */
     ALLOC_FREED,        /* sampled blocks that were freed */
     ALLOC_OVER,         /* notes that did not fit into a table */
+    ALLOC_STRAY,        /* objects of V8 that were lost sight of */
 
     OFF_CPU_NO_WAKE, /* waits that ended, and nobody was seen to wake the thread */
     VMSTACK_NR_COUNTERS,
