@@ -446,6 +446,7 @@ static __always_inline void alloc_leave(user_registers *ctx)
         block.address = read_u64(pending->out);
     bpf_map_delete_elem(&alloc_pendings, &thread);
     thread &= ~V8_PENDING;
+    block.pid = thread >> 32;
     if (function & ALLOC_V8_OBJECT) {
         v8_follow(ctx, c, thread, block.address & 1 ? block.address - 1 : 0, serial);
         return;

@@ -145,8 +145,10 @@ static struct profile_block block_of(const struct replay *r, const struct sample
 {
     struct profile_block b = {.objects = 1};
     enum alloc_kind kind;
-    if (s->event && perfdata_alloc_kind(s->event, &kind))
+    if (s->event && perfdata_alloc_kind(s->event, &kind)) {
+        b.followed = alloc_is_followed(s, kind);
         b.known = replay_allocation_known(r, s, kind);
+    }
     if (!replay_alloc_weight(r, s, ALLOC_WEIGHT_OBJECTS, &b.objects) ||
         !replay_freed(r, s, &b.freed))
         b.freed = 0;
