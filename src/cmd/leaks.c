@@ -73,7 +73,7 @@ static bool find_event(const struct replay *r, enum alloc_kind kind, unsigned *r
 /* Get the events of allocations that have samples, malloc first, or that one if there are none.
  * Returns how many; -1: the recording has none. */
 static int find_events(const struct replay *r, const struct profile *p,
-                       struct leaks_event ret[KINDS], struct error *err)
+                       uint64_t until, struct leaks_event ret[KINDS], struct error *err)
 {
     bool has[KINDS] = {false}, any = false, found = false;
     int nr = 0;
@@ -91,9 +91,22 @@ static int find_events(const struct replay *r, const struct profile *p,
     for (int i = 0; i < KINDS; i++)
         if ((has[i] || !any) && find_event(r, kinds[i], &ret[nr].index) && (any || !nr)) {
             ret[nr].kind = kinds[i];
+            ret[nr].until = until;
             ret[nr++].peak = replay_allocations_peak(r, kinds[i]);
         }
     return nr;
+}
+
+/* If the probes of malloc were removed, it was not recorded up to the end. */
+static void say_end(const struct replay *r, struct leaks_event *first)
+{
+    uint64_t end;
+    if (first->kind != ALLOC_MALLOC || !replay_allocations_end(r, &end))
+        return;
+    fputs("ljperf: allocations by malloc were not recorded up to the end (record --alloc --force); "
+          "this is what was in use until then\n",
+          stderr);
+    first->until = end < first->until ? end : first->until;
 }
 
 static int sum_up(struct common *c, struct replay *r, const struct leaks_command *lc,
@@ -104,23 +117,16 @@ static int sum_up(struct common *c, struct replay *r, const struct leaks_command
     struct profile *p = common_profile(c, r, true, err);
     if (!p)
         return -1;
-    const int nr = find_events(r, p, events, err);
-    if (nr < 0) {
-        profile_free(p);
-        return -1;
-    }
     if (!perfdata_sample_times(replay_perfdata(r), &times.from, &times.until)) {
         times.from = replay_stats(r)->first;
         times.until = replay_stats(r)->last;
     }
-    uint64_t end;
-    if (replay_allocations_end(r, &end)) {
-        fputs(
-            "ljperf: allocations were not recorded up to the end (record --alloc --force); this is "
-            "what was in use until then\n",
-            stderr);
-        times.until = end < times.until ? end : times.until;
+    const int nr = find_events(r, p, times.until, events, err);
+    if (nr < 0) {
+        profile_free(p);
+        return -1;
     }
+    say_end(r, events);
     struct leaks *l = leaks_create(p, events, (size_t)nr, &times, &lc->options);
     int failed = l ? common_print(&document, l, lc->json, err) : error_no_memory(err);
     leaks_free(l);

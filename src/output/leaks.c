@@ -40,15 +40,18 @@ struct site {
     uint64_t of[THIRDS];     /* bytes in use, by the time of their allocation */
     uint64_t growth;         /* the least of these */
     uint64_t oldest, newest; /* time of the first and the last of them, ns */
-    uint64_t until;          /* up to when is known what is in use, ns */
+    uint64_t end;            /* from which ages count, ns */
+    uint64_t time;           /* for which it is known what is in use, ns */
 };
 
 /* All of an event. */
 struct sum {
     const struct leaks_event *event;
+    uint64_t from;         /* of what V8 allocates: the first of it, ns */
     struct site all;
     uint64_t objects;      /* that were allocated */
     uint64_t peak;         /* bytes in use at the event's peak */
+    uint64_t until;        /* up to when it is known what is in use, ns */
     uint64_t not_judged;   /* bytes that were allocated after the last look at them */
     uint64_t not_followed; /* bytes whose free would not have been seen */
 };
@@ -284,8 +287,11 @@ static struct sum *sum_of(struct leaks *l, unsigned event)
 static bool take(struct leaks *l, struct sum *sum, const struct profile_sample *s,
                  const struct profile_block *block)
 {
-    const uint64_t until = block->known < l->until ? block->known : l->until;
-    const uint64_t time = until > l->from ? until - l->from : 1;
+    const uint64_t end = sum->event->until;
+    const uint64_t until = block->known < end ? block->known : end;
+    sum->from = sum->from || !is_of_v8(sum->event->kind) ? sum->from : s->time;
+    const uint64_t from = sum->from ? sum->from : l->from;
+    const uint64_t time = until > from ? until - from : 1;
     sum->all.all += s->period;
     sum->objects += block->objects;
     if (s->time <= sum->event->peak && block->known &&
@@ -300,14 +306,15 @@ static bool take(struct leaks *l, struct sum *sum, const struct profile_sample *
         sum->not_judged += block->freed ? 0 : s->period;
         return true;
     }
-    uint64_t third = (s->time - l->from) * THIRDS / time;
+    uint64_t third = (s->time - from) * THIRDS / time;
     unsigned in = third < THIRDS ? (unsigned)third : THIRDS - 1;
     struct site *site = site_get(l, sum->event->kind, s->node);
     if (!site)
         return false;
     const uint64_t all = sum->all.all;
-    site->until = until > site->until ? until : site->until;
-    sum->all.until = until > sum->all.until ? until : sum->all.until;
+    site->end = end;
+    site->time = time > site->time ? time : site->time;
+    sum->until = until > sum->until ? until : sum->until;
     site_take(site, s, block, in);
     site_take(&sum->all, s, block, in);
     sum->all.all = all;
@@ -374,10 +381,9 @@ static double seconds(uint64_t ns)
 }
 
 /* Bytes a second of what stays. */
-static uint64_t rate(const struct leaks *l, const struct site *s)
+static uint64_t rate(const struct site *s)
 {
-    double time = seconds(s->until > l->from ? s->until - l->from : 1) / THIRDS;
-    return (uint64_t)((double)s->growth / time);
+    return (uint64_t)((double)s->growth / (seconds(s->time) / THIRDS));
 }
 
 /* Whether a site is told: `nr` have been told before it. Its share is that of its kind. */
@@ -440,14 +446,14 @@ static void put_place(const struct leaks *l, struct place at, uint32_t number, s
 static void put_site(const struct leaks *l, const struct site *s, struct text *out)
 {
     enum { INDENT = 20 };
-    put_amount(out, rate(l, s), "/s", 10);
+    put_amount(out, rate(s), "/s", 10);
     put_amount(out, s->in_use, "", 9);
     if (s->kind == ALLOC_JS) /* what was sampled are areas, which hold several objects */
         text_string(out, "       -");
     else
         text_printf(out, "%8" PRIu64, s->objects);
     text_printf(out, "%6.1f%%%7.1fs", 100.0 * (double)s->in_use / (double)s->all,
-                seconds(l->until - s->oldest));
+                seconds(s->end - s->oldest));
     if (l->sums.nr > 1)
         text_printf(out, "  %-11s", alloc_event_name(s->kind));
     text_string(out, "  ");
@@ -465,9 +471,9 @@ static void put_site(const struct leaks *l, const struct site *s, struct text *o
 /* What is not known of an event's memory. */
 static void put_unknown(const struct leaks *l, const struct sum *sum, struct text *out)
 {
-    if (sum->not_judged && sum->all.until) {
+    if (sum->not_judged && sum->until) {
         text_string(out, "# Not judged, because allocated after V8's last full collection, ");
-        text_printf(out, "%.1f s before the end:\n#   ", seconds(l->until - sum->all.until));
+        text_printf(out, "%.1f s before the end:\n#   ", seconds(l->until - sum->until));
         text_amount(out, sum->not_judged, UNIT_BYTES);
         text_char(out, '\n');
     } else if (sum->not_judged) {
@@ -543,14 +549,14 @@ static void put_json_site(const struct leaks *l, const struct site *s, struct js
 {
     json_object(j);
     json_key_string(j, "kind", alloc_event_name(s->kind));
-    json_key_uint(j, "growth_bytes_per_s", rate(l, s));
+    json_key_uint(j, "growth_bytes_per_s", rate(s));
     json_key_uint(j, "inuse_space", s->in_use);
     if (s->kind != ALLOC_JS)
         json_key_uint(j, "inuse_objects", s->objects);
     json_key_uint(j, "alloc_space", s->all);
     json_key_uint(j, "samples", s->samples);
-    json_key_uint(j, "oldest_ns", l->until - s->oldest);
-    json_key_uint(j, "newest_ns", l->until - s->newest);
+    json_key_uint(j, "oldest_ns", s->end - s->oldest);
+    json_key_uint(j, "newest_ns", s->end - s->newest);
     json_key(j, "stack");
     json_array(j);
     put_json_place(l, s->place, site_line(s), j);

@@ -28,7 +28,8 @@ struct leaks_times {
 struct leaks_event {
     unsigned index;
     enum alloc_kind kind;
-    uint64_t peak; /* time at which most was in use; 0: not known */
+    uint64_t peak;  /* time at which most was in use; 0: not known */
+    uint64_t until; /* from when on it was not recorded any more */
 };
 
 /* Sum up a finished profile that has blocks. It and the events must outlive the result. NULL: memory
