@@ -72,8 +72,8 @@ static bool find_event(const struct replay *r, enum alloc_kind kind, unsigned *r
 
 /* Get the events of allocations that have samples, malloc first, or that one if there are none.
  * Returns how many; -1: the recording has none. */
-static int find_events(const struct replay *r, const struct profile *p,
-                       uint64_t until, struct leaks_event ret[KINDS], struct error *err)
+static int find_events(const struct replay *r, const struct profile *p, uint64_t until,
+                       struct leaks_event ret[KINDS], struct error *err)
 {
     bool has[KINDS] = {false}, any = false, found = false;
     int nr = 0;

@@ -351,8 +351,8 @@ static __always_inline uint64_t alloc_size_of(user_registers *ctx, struct alloc_
         v8_area_ends(ctx, thread);
     if (function & ALLOC_NOTES)
         return 0;
-    uint64_t heap = function & ALLOC_OLD_AREA ? v8_old_area(ctx, thread, function)
-                                              : argument(ctx, 1);
+    uint64_t heap =
+        function & ALLOC_OLD_AREA ? v8_old_area(ctx, thread, function) : argument(ctx, 1);
     if (function & ALLOC_AREA && !heap)
         return 0;
     size = function & ALLOC_AREA

@@ -191,14 +191,14 @@ static int link_session(struct alloc *a, struct probed_process *p, const char *p
         cookies[i] = f[i].shape;
     }
     const bool collects = f->shape & ALLOC_COLLECTS; /* so do all, then */
-    struct link_of_probes link = {.program = (uint32_t)(collects ? a->collector.program
-                                                                 : a->loaded.program),
-                                  .type = TRACE_UPROBE_SESSION,
-                                  .probes = {.path = (uintptr_t)path,
-                                             .offsets = (uintptr_t)offsets,
-                                             .cookies = (uintptr_t)cookies,
-                                             .nr = (uint32_t)nr,
-                                             .pid = (uint32_t)p->pid}};
+    struct link_of_probes link = {
+        .program = (uint32_t)(collects ? a->collector.program : a->loaded.program),
+        .type = TRACE_UPROBE_SESSION,
+        .probes = {.path = (uintptr_t)path,
+                   .offsets = (uintptr_t)offsets,
+                   .cookies = (uintptr_t)cookies,
+                   .nr = (uint32_t)nr,
+                   .pid = (uint32_t)p->pid}};
     int fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &link, sizeof(link));
     return fd < 0 ? bpf_refused(errno, "probing functions that allocate", err)
                   : keep(p, f, fd, err);
@@ -444,7 +444,8 @@ int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_
     set_code(a, p->pid, functions->at, nr);
     for (int i = GROUP_COLLECTS; i <= GROUP_REMOVABLE; i++) {
         const enum group group = (enum group)i;
-        if (group == GROUP_COLLECTS ? *a->no_collector != 0 : group == GROUP_REMOVABLE && a->removed)
+        if (group == GROUP_COLLECTS ? *a->no_collector != 0
+                                    : group == GROUP_REMOVABLE && a->removed)
             continue;
         for (uint32_t from = 0, to; from < nr; from = to) {
             for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
@@ -833,8 +834,8 @@ const char *alloc_summary(struct alloc *a, bool *ret_matters)
              " not followed because a table was full%s; %" PRIu64
              " files gone before they were probed",
              v[ALLOC_CALLS], a->functions, (double)v[ALLOC_BYTES] / 1e6, v[ALLOC_SAMPLES],
-             v[ALLOC_FREED], (double)a->cost / 1e3, a->tax, v[ALLOC_LOST], v[ALLOC_OVER],
-             stray, a->gone);
+             v[ALLOC_FREED], (double)a->cost / 1e3, a->tax, v[ALLOC_LOST], v[ALLOC_OVER], stray,
+             a->gone);
     *ret_matters = v[ALLOC_LOST] || v[ALLOC_OVER] || v[ALLOC_STRAY] || !a->functions;
     return a->line;
 }

@@ -32,8 +32,8 @@ enum {
 /* V8 calls it in a collection: enum alloc_collection stands in the place of the size. */
 #define ALLOC_COLLECTS (UINT64_C(1) << 34)
 
-/* It allocates objects of V8's heap; memory of its buffers. Both are followed where V8's collections
- * are seen. */
+/* It allocates objects of V8's heap; memory of its buffers. Both are followed where V8's
+ * collections are seen. */
 #define ALLOC_V8_OBJECT (UINT64_C(1) << 35)
 #define ALLOC_V8_BUFFER (UINT64_C(1) << 36)
 /* Of those that are called with areas: only areas of the old space count; argument 1 is a policy of
@@ -102,7 +102,7 @@ struct alloc_area {
 };
 struct alloc_heap {
     struct alloc_area area;
-    uint64_t carried; /* bytes that were allocated before it, and did not count */
+    uint64_t carried;   /* bytes that were allocated before it, and did not count */
     uint64_t is_copies; /* it was handed out in a collection */
 };
 

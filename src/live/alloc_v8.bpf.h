@@ -15,8 +15,8 @@
  * ends as the process does: what a process has in use in the end is in use.
  *
  * That an object is in use is known when it was marked: between two full collections old garbage
- * looks the same. So each is told (VMEVENT_COLLECTED), by the thread whose heap it is. What a thread
- * has allocated in another heap is not followed on.
+ * looks the same. So each is told (VMEVENT_COLLECTED), by the thread whose heap it is. What a
+ * thread has allocated in another heap is not followed on.
  *
  * Layout: unwind/v8/layout.h (chunk_...). Sources: src/heap/scavenger.cc, mark-compact.cc,
  * marking.h, memory-chunk*.h of V8 10.2 to 14.6.
@@ -344,21 +344,29 @@ static __always_inline int v8_ends(uint64_t thread)
     return 1;
 }
 
+/* Call a function for each object of a table. The text keeps the compiler from making one call of
+ * several: before Linux 6.9 a call must always have the same table. */
+#define V8_EACH(table, function, by)                    \
+    do {                                                \
+        bpf_for_each_map_elem(&table, function, by, 0); \
+        __asm__ volatile("# " #function ::: "memory");  \
+    } while (0)
+
 /* Look at the sampled objects of a heap. */
 static __always_inline void v8_look(struct v8_collection *by, uint64_t what,
                                     struct alloc_collecting *c)
 {
     by->heap = c->heap;
     if (what == ALLOC_SCAVENGED && !c->marked) {
-        bpf_for_each_map_elem(&alloc_young, v8_scavenged, by, 0);
+        V8_EACH(alloc_young, v8_scavenged, by);
     } else if (what == ALLOC_MARKED) {
         c->marked = 1;
         v8_say(by->ctx, by->thread, 0, VMEVENT_COLLECTED);
-        bpf_for_each_map_elem(&alloc_young, v8_marked_young, by, 0);
-        bpf_for_each_map_elem(&alloc_old, v8_marked_old, by, 0);
+        V8_EACH(alloc_young, v8_marked_young, by);
+        V8_EACH(alloc_old, v8_marked_old, by);
     } else if (what == ALLOC_EVACUATED) {
-        bpf_for_each_map_elem(&alloc_young, v8_evacuated_young, by, 0);
-        bpf_for_each_map_elem(&alloc_old, v8_evacuated, by, 0);
+        V8_EACH(alloc_young, v8_evacuated_young, by);
+        V8_EACH(alloc_old, v8_evacuated, by);
     }
 }
 
@@ -383,8 +391,8 @@ int alloc_collect(user_registers *ctx)
         bpf_map_delete_elem(&alloc_collecting, &of_thread);
         bpf_map_delete_elem(&alloc_collecting, &of_heap);
     } else if (what == ALLOC_TORN_DOWN && !v8_ends(thread)) {
-        bpf_for_each_map_elem(&alloc_young, v8_gone_young, &by, 0);
-        bpf_for_each_map_elem(&alloc_old, v8_gone_old, &by, 0);
+        V8_EACH(alloc_young, v8_gone_young, &by);
+        V8_EACH(alloc_old, v8_gone_old, &by);
     } else if (what != ALLOC_TORN_DOWN) {
         struct alloc_collecting *c = bpf_map_lookup_elem(&alloc_collecting, &of_thread);
         if (c)

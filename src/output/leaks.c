@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Memory that stays. Samples are summed up by the place that allocated: the innermost frame that is
- * neither of the allocator nor of what every program has between itself and it. What V8 allocates is
- * of the innermost JavaScript function.
+ * neither of the allocator nor of what every program has between itself and it. What V8 allocates
+ * is of the innermost JavaScript function.
  *
  * What is in use at the end need not be lost: a cache that was filled at the beginning stays, and
  * so does what was allocated a moment ago. Of a leak some stays of each time. So sites are ordered
  * by what stays of that third of the time of which least stays.
  *
- * Of V8's objects nobody knows whether they are garbage until a full collection has looked. What was
- * allocated after the last one is not judged: it is in no site, and the time ends there.
+ * Of V8's objects nobody knows whether they are garbage until a full collection has looked. What
+ * was allocated after the last one is not judged: it is in no site, and the time ends there.
  */
 #include "output/leaks.h"
 
@@ -30,9 +30,9 @@ struct place {
 };
 
 struct site {
-    struct place place;      /* with its callers */
-    uint32_t line;           /* of the place, if any of its samples tells it */
-    bool lines;              /* there are several */
+    struct place place; /* with its callers */
+    uint32_t line;      /* of the place, if any of its samples tells it */
+    bool lines;         /* there are several */
     enum alloc_kind kind;
     uint64_t all, in_use;    /* bytes: allocated and judged; not freed */
     uint64_t objects;        /* that are in use */
@@ -47,7 +47,7 @@ struct site {
 /* All of an event. */
 struct sum {
     const struct leaks_event *event;
-    uint64_t from;         /* of what V8 allocates: the first of it, ns */
+    uint64_t from; /* of what V8 allocates: the first of it, ns */
     struct site all;
     uint64_t objects;      /* that were allocated */
     uint64_t peak;         /* bytes in use at the event's peak */
@@ -192,8 +192,8 @@ static bool is_of_v8(enum alloc_kind kind)
 
 /* ---- summing up ------------------------------------------------------------------------------ */
 
-/* What tells places apart: V8 has several pieces of code for one function, and moves them. Of a site
- * itself it is the function alone: optimized code does not tell which line allocates. */
+/* What tells places apart: V8 has several pieces of code for one function, and moves them. Of a
+ * site itself it is the function alone: optimized code does not tell which line allocates. */
 static uint64_t identity(const struct profile *p, struct place at, bool itself)
 {
     const struct profile_line *line = line_of(p, at);
@@ -234,10 +234,10 @@ static bool same_path(const struct leaks *l, const struct site *x, const struct 
 
 static struct site *site_get(struct leaks *l, enum alloc_kind kind, uint32_t node)
 {
-    struct site new = {
-        .place = is_of_v8(kind) ? v8_site_of(l->profile, node) : site_of(l->profile, node),
-        .kind = kind,
-        .oldest = UINT64_MAX};
+    struct site new = {.place = is_of_v8(kind) ? v8_site_of(l->profile, node)
+                                               : site_of(l->profile, node),
+                       .kind = kind,
+                       .oldest = UINT64_MAX};
     const uint32_t line = new.place.node ? line_of(l->profile, new.place)->line : 0;
     uint32_t at = hash_table_intern(&l->nodes, path_hash(l, &new), &l->sites, i,
                                     same_path(l, &l->sites.at[i], &new), new);

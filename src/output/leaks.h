@@ -32,8 +32,8 @@ struct leaks_event {
     uint64_t until; /* from when on it was not recorded any more */
 };
 
-/* Sum up a finished profile that has blocks. It and the events must outlive the result. NULL: memory
- * is out. */
+/* Sum up a finished profile that has blocks. It and the events must outlive the result. NULL:
+ * memory is out. */
 struct leaks *leaks_create(const struct profile *p, const struct leaks_event *events, size_t nr,
                            const struct leaks_times *times, const struct leaks_options *options);
 void leaks_free(struct leaks *l);

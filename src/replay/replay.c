@@ -438,11 +438,15 @@ uint64_t replay_allocations_peak(const struct replay *r, enum alloc_kind kind)
     return r->log ? memory_log_peak(r->log, kind) : 0;
 }
 
-uint64_t replay_allocation_known(const struct replay *r, const struct sample *s,
-                                 enum alloc_kind kind)
+bool replay_allocation_known(const struct replay *r, const struct sample *s, uint64_t *ret)
 {
-    return r->log && alloc_is_followed(s, kind) ? memory_log_known(r->log, kind, s->pid, s->tid)
-                                                : 0;
+    enum alloc_kind kind;
+    *ret = 0;
+    if (!r->log || !s->event || !perfdata_alloc_kind(s->event, &kind) ||
+        !alloc_is_followed(s, kind))
+        return false;
+    *ret = memory_log_known(r->log, kind, s->pid, s->tid);
+    return true;
 }
 
 bool replay_allocations_end(const struct replay *r, uint64_t *ret)

@@ -75,8 +75,8 @@ bool allocations_seal(struct allocations *a)
         ok = ok && vec_push(&changes, more);
         if (!allocations_when_freed(a, one->serial, &when))
             continue;
-        const struct change less = {when > one->time ? when : one->time, one->weight,
-                                    one->kind, true};
+        const struct change less = {when > one->time ? when : one->time, one->weight, one->kind,
+                                    true};
         ok = ok && vec_push(&changes, less);
     }
     if (ok && changes.nr)

@@ -21,7 +21,8 @@ struct allocation {
 struct allocations {
     VEC(struct allocation) all;
     struct table freed; /* serial + 1 -> time + 1, in the pointer's bits */
-    /* Process and thread -> last time + 1 at which its V8 knew what is in use (VMEVENT_COLLECTED). */
+    /* Process and thread -> last time + 1 at which its V8 knew what is in use (VMEVENT_COLLECTED).
+     */
     struct table collected;
     /* Sealed: the first time at which most of a kind is in use, ns. (Kinds are not added up: what
      * V8 has beside its heap is malloc's, too.) */

@@ -119,11 +119,11 @@ struct memory_log_stats memory_log_stats(const struct memory_log *log);
 /* Get when the block of a sampled allocation was freed (perfdata/alloc.h), ns. Returns false if it
  * was not. */
 bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *ret);
-/* Returns the first time at which most of the sampled allocations' memory of a kind is in use, ns. 0:
- * there are none. */
+/* Returns the first time at which most of the sampled allocations' memory of a kind is in use, ns.
+ * 0: there are none. */
 uint64_t memory_log_peak(const struct memory_log *log, enum alloc_kind kind);
-/* Returns up to when it is known whether the blocks of a kind that a thread has allocated are in use,
- * ns. 0: it is not. */
+/* Returns up to when it is known whether the blocks of a kind that a thread has allocated are in
+ * use, ns. 0: it is not. */
 uint64_t memory_log_known(const struct memory_log *log, enum alloc_kind kind, uint32_t pid,
                           uint32_t tid);
 

@@ -17,7 +17,7 @@ function youngSite(i) { return [i, i, i, i, i, i, i, i]; }
 function ringSite(i) { return kept.ring[i % RING] = { r: i, a: i, b: i, c: i }; }
 // A cache of a fixed size: old entries are replaced.
 function cacheSite(i) { return kept.cache[i % CACHE] = { k: i, a: i, b: i, c: i }; }
-// Half of it is dropped later: pages get holes, and objects move.
+// A part of it is dropped later: pages get holes, and objects move. (Which, by chance: areas are sampled that begin in regular distances.)
 function movedSite(i) { return kept.moved = { next: kept.moved, m: i, a: i, b: i, c: i }; }
 // Large objects: some stay.
 function bigSite(i) { const o = Array(30000); if (i % 80 === 0) kept.big = (o[0] = kept.big, o); return o; }
@@ -25,16 +25,16 @@ const sites = [leakSite, youngSite, ringSite, cacheSite, movedSite, bigSite], ca
 // (A call of many functions: they are not inlined, where V8 would not know who allocates.)
 function call(k) { sink = sites[k](++calls[k]); }
 let seed = 1;
+const random = () => (seed = Math.imul(seed, 1664525) + 1013904223 | 0) >>> 8;
 function step(n) {
   for (let i = 0; i < n; i++) {
-    seed = Math.imul(seed, 1664525) + 1013904223 | 0;
-    const r = (seed >>> 8) % 10000, k = r < 140 ? 0 : r < 7500 ? 1 : r < 9600 ? 2 : r < 9999 ? 3 : 5;
+    const r = random() % 10000, k = r < 140 ? 0 : r < 7500 ? 1 : r < 9600 ? 2 : r < 9999 ? 3 : 5;
     call(k);
   }
 }
 function fragment() {
   for (let i = 0; i < 60000; i++) call(4);
-  for (let o = kept.moved; o && o.next; o = o.next) o.next = o.next.next;
+  for (let o = kept.moved; o; o = o.next) while (o.next && random() % 8 < 3) o.next = o.next.next;
 }
 // What one object takes: the median, since a collection may come between.
 function sizeOf(site) {

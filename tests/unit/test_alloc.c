@@ -221,8 +221,8 @@ static void the_peak_is_when_most_is_in_use(void **state)
     allocations_free(&a);
 }
 
-/* V8's objects count by themselves, if they are followed, and up to the last full collection of their
- * thread's heap. */
+/* V8's objects count by themselves, if they are followed, and up to the last full collection of
+ * their thread's heap. */
 static void what_v8_has_is_known_up_to_a_collection(void **state)
 {
     const struct perfdata_event js_event = begin(ALLOC_JS, 0, false),
@@ -260,7 +260,8 @@ static void without_allocations_there_is_no_peak(void **state)
 
 /* ---- V8 -------------------------------------------------------------------------------------- */
 
-/* Its objects are followed only if all functions are found that collect, and its layout is known. */
+/* Its objects are followed only if all functions are found that collect, and its layout is known.
+ */
 static void a_v8_is_followed_if_it_is_known(void **state)
 {
     struct alloc_function all[ALLOC_COLLECTIONS] = {{.shape = ALLOC_V8_OBJECT}};
