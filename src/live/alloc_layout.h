@@ -55,13 +55,16 @@ enum alloc_collection {
 };
 
 enum {
-    ALLOC_FUNCTIONS = 64,      /* of one process that are probed */
-    ALLOC_PROCESSES = 1024,    /* that are recorded at once */
-    ALLOC_PENDINGS = 4096,     /* sampled calls at once */
-    ALLOC_BLOCKS = 1 << 17,    /* sampled blocks that are not freed */
-    ALLOC_AREAS = 4096,        /* heaps whose areas are known */
-    ALLOC_COLLECTING = 1024,   /* collections at once, twice */
-    ALLOC_YOUNG = 1 << 13,     /* sampled objects of V8 that are young; others: ALLOC_BLOCKS */
+    ALLOC_FUNCTIONS = 64,    /* of one process that are probed */
+    ALLOC_PROCESSES = 1024,  /* that are recorded at once */
+    ALLOC_PENDINGS = 4096,   /* sampled calls at once */
+    ALLOC_BLOCKS = 1 << 17,  /* sampled blocks that are not freed */
+    ALLOC_AREAS = 4096,      /* heaps whose areas are known */
+    ALLOC_COLLECTING = 1024, /* collections at once, twice */
+    /* Sampled objects of V8: young ones, and others. Collections walk all places of these tables.
+     * An area has 256 KiB, a large object half of that: there cannot be many more in 4 GiB. */
+    ALLOC_V8_YOUNG = 1 << 11,
+    ALLOC_V8_OLD = 1 << 14,
     ALLOC_UNWRITTEN = 1 << 14, /* frees for which the ring had no room */
     ALLOC_SERIAL_CPU = 44,     /* a serial number has the cpu from this bit on */
 };
@@ -123,7 +126,8 @@ struct alloc_object {
 /* A heap that collects garbage, by its thread (address 0), and by its process and address. */
 struct alloc_collecting {
     uint64_t heap;
-    uint64_t marked; /* it is a full collection */
+    uint64_t marked;    /* it is a full collection */
+    uint64_t scavenged; /* its young objects have been looked at */
 };
 
 /* Flags of a chunk: its objects are young, and a collection has begun to copy them elsewhere, or

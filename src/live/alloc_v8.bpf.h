@@ -357,7 +357,8 @@ static __always_inline void v8_look(struct v8_collection *by, uint64_t what,
                                     struct alloc_collecting *c)
 {
     by->heap = c->heap;
-    if (what == ALLOC_SCAVENGED && !c->marked) {
+    if (what == ALLOC_SCAVENGED && !c->marked && !c->scavenged) {
+        c->scavenged = 1;
         V8_EACH(alloc_young, v8_scavenged, by);
     } else if (what == ALLOC_MARKED) {
         c->marked = 1;
