@@ -40,6 +40,8 @@ struct site {
     uint64_t of[THIRDS];     /* bytes in use, by the time of their allocation */
     uint64_t growth;         /* the least of these */
     uint64_t oldest, newest; /* time of the first and the last of them, ns */
+    uint64_t not_judged;     /* bytes that were not freed, but not judged, */
+    uint64_t after;          /* of so many that were allocated after the last look */
     uint64_t end;            /* from which ages count, ns */
     uint64_t time;           /* for which it is known what is in use, ns */
 };
@@ -302,15 +304,17 @@ static bool take(struct leaks *l, struct sum *sum, const struct profile_sample *
         return true;
     }
     /* What was allocated later may be known to be freed, but then the rest is not known. */
+    struct site *site = site_get(l, sum->event->kind, s->node);
+    if (!site)
+        return false;
     if (s->time > until && is_of_v8(sum->event->kind)) {
         sum->not_judged += block->freed ? 0 : s->period;
+        site->not_judged += block->freed ? 0 : s->period;
+        site->after += s->period;
         return true;
     }
     uint64_t third = (s->time - from) * THIRDS / time;
     unsigned in = third < THIRDS ? (unsigned)third : THIRDS - 1;
-    struct site *site = site_get(l, sum->event->kind, s->node);
-    if (!site)
-        return false;
     const uint64_t all = sum->all.all;
     site->end = end;
     site->time = time > site->time ? time : site->time;
@@ -383,7 +387,7 @@ static double seconds(uint64_t ns)
 /* Bytes a second of what stays. */
 static uint64_t rate(const struct site *s)
 {
-    return (uint64_t)((double)s->growth / (seconds(s->time) / THIRDS));
+    return s->time ? (uint64_t)((double)s->growth / (seconds(s->time) / THIRDS)) : 0;
 }
 
 /* Whether a site is told: `nr` have been told before it. Its share is that of its kind. */
@@ -443,17 +447,10 @@ static void put_place(const struct leaks *l, struct place at, uint32_t number, s
     }
 }
 
-static void put_site(const struct leaks *l, const struct site *s, struct text *out)
+/* A site and its callers. */
+static void put_path(const struct leaks *l, const struct site *s, struct text *out)
 {
     enum { INDENT = 20 };
-    put_amount(out, rate(s), "/s", 10);
-    put_amount(out, s->in_use, "", 9);
-    if (s->kind == ALLOC_JS) /* what was sampled are areas, which hold several objects */
-        text_string(out, "       -");
-    else
-        text_printf(out, "%8" PRIu64, s->objects);
-    text_printf(out, "%6.1f%%%7.1fs", 100.0 * (double)s->in_use / (double)s->all,
-                seconds(s->end - s->oldest));
     if (l->sums.nr > 1)
         text_printf(out, "  %-11s", alloc_event_name(s->kind));
     text_string(out, "  ");
@@ -466,6 +463,64 @@ static void put_site(const struct leaks *l, const struct site *s, struct text *o
         text_char(out, '\n');
         at = caller_of(l->profile, at);
     }
+}
+
+static void put_site(const struct leaks *l, const struct site *s, struct text *out)
+{
+    put_amount(out, rate(s), "/s", 10);
+    put_amount(out, s->in_use, "", 9);
+    if (s->kind == ALLOC_JS) /* what was sampled are areas, which hold several objects */
+        text_string(out, "       -");
+    else
+        text_printf(out, "%8" PRIu64, s->objects);
+    text_printf(out, "%6.1f%%%7.1fs", 100.0 * (double)s->in_use / (double)s->all,
+                seconds(s->end - s->oldest));
+    put_path(l, s, out);
+}
+
+static int by_not_judged(const void *a, const void *b)
+{
+    const struct site *x = *(const struct site *const *)a, *y = *(const struct site *const *)b;
+    if (x->not_judged != y->not_judged)
+        return x->not_judged < y->not_judged ? 1 : -1;
+    return (x->place.node > y->place.node) - (x->place.node < y->place.node);
+}
+
+/* Whether a site is told with what is not judged of it: `nr` have been told before it. */
+static bool is_candidate(const struct leaks *l, const struct site *s, unsigned nr)
+{
+    uint64_t all = 0;
+    vec_foreach (sum, &l->sums)
+        all += sum->event->kind == s->kind ? sum->not_judged : 0;
+    return s->not_judged && (!l->options.top || nr < l->options.top) &&
+           100.0 * (double)s->not_judged >= l->options.least * (double)all;
+}
+
+/* What V8's last full collection has not seen. It may be garbage. */
+static void put_not_judged(const struct leaks *l, struct text *out)
+{
+    VEC(const struct site *) sites = {0};
+    unsigned told = 0;
+    vec_foreach (s, &l->sites)
+        if (s->not_judged && !vec_push(&sites, s))
+            out->failed = true;
+    if (sites.nr) {
+        qsort(sites.at, sites.nr, sizeof(*sites.at), by_not_judged);
+        text_string(out, "#\n# Not judged: what no collection has freed since V8's last full one. "
+                         "It may be garbage.\n"
+                         "# STAYS: the share of what the site has allocated since then.\n#\n"
+                         "#               BYTES         STAYS          ");
+        text_string(out, l->sums.nr > 1 ? "KIND         ALLOCATED BY\n#\n" : "ALLOCATED BY\n#\n");
+    }
+    vec_foreach (at, &sites) {
+        const struct site *s = *at;
+        if (!is_candidate(l, s, told++))
+            continue;
+        put_amount(out, s->not_judged, "", 21);
+        text_printf(out, "%13.1f%%%8s", 100.0 * (double)s->not_judged / (double)s->after, "");
+        put_path(l, s, out);
+    }
+    vec_free(&sites);
 }
 
 /* What is not known of an event's memory. */
@@ -512,16 +567,9 @@ static void put_sum(const struct leaks *l, const struct sum *sum, struct text *o
     put_unknown(l, sum, out);
 }
 
-void leaks_put_text(const struct leaks *l, struct text *out)
+static void put_sites(const struct leaks *l, struct text *out)
 {
     unsigned told = 0;
-    uint64_t in_use = 0;
-    vec_foreach (sum, &l->sums) {
-        put_sum(l, sum, out);
-        in_use += sum->all.in_use;
-    }
-    if (!in_use)
-        return;
     text_string(out, "# GROWTH: what stays, of the third of the time of which least stays.\n"
                      "# STAYS: the share of the site's memory that was not freed.\n#\n"
                      "#   GROWTH   IN USE  BLOCKS  STAYS  OLDEST  ");
@@ -534,6 +582,17 @@ void leaks_put_text(const struct leaks *l, struct text *out)
     }
 }
 
+void leaks_put_text(const struct leaks *l, struct text *out)
+{
+    uint64_t in_use = 0;
+    vec_foreach (sum, &l->sums) {
+        put_sum(l, sum, out);
+        in_use += sum->all.in_use;
+    }
+    if (in_use)
+        put_sites(l, out);
+    put_not_judged(l, out);
+}
 static void put_json_place(const struct leaks *l, struct place at, uint32_t number, struct json *j)
 {
     const struct profile_line *line = line_of(l->profile, at);
@@ -555,8 +614,11 @@ static void put_json_site(const struct leaks *l, const struct site *s, struct js
         json_key_uint(j, "inuse_objects", s->objects);
     json_key_uint(j, "alloc_space", s->all);
     json_key_uint(j, "samples", s->samples);
-    json_key_uint(j, "oldest_ns", s->end - s->oldest);
-    json_key_uint(j, "newest_ns", s->end - s->newest);
+    json_key_uint(j, "not_judged_space", s->not_judged);
+    if (s->in_use) {
+        json_key_uint(j, "oldest_ns", s->end - s->oldest);
+        json_key_uint(j, "newest_ns", s->end - s->newest);
+    }
     json_key(j, "stack");
     json_array(j);
     put_json_place(l, s->place, site_line(s), j);
@@ -601,7 +663,7 @@ void leaks_put_json(const struct leaks *l, struct json *j)
     json_key(j, "sites");
     json_array(j);
     vec_foreach (s, &l->sites) {
-        if (!is_told(l, s, told))
+        if (!is_told(l, s, told) && !is_candidate(l, s, told))
             continue;
         put_json_site(l, s, j);
         told++;
