@@ -3,6 +3,7 @@
 #include "perfdata/alloc.h"
 
 #include "base/hash.h"
+#include "perfdata/vmevent_layout.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,6 +30,11 @@ bool perfdata_alloc_kind(const struct perfdata_event *event, enum alloc_kind *re
             return true;
     }
     return false;
+}
+
+bool alloc_is_followed(const struct sample *s, enum alloc_kind kind)
+{
+    return kind == ALLOC_MALLOC || s->addr & VMEVENT_FOLLOWED;
 }
 
 uint64_t alloc_weight(uint64_t size, uint64_t mean)

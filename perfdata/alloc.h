@@ -17,6 +17,8 @@
 
 /* In place of an allocation's number: from then on neither allocations nor frees are recorded. */
 #define ALLOC_SERIAL_END (UINT64_MAX - 1)
+/* (A number of another kind than malloc, all of whose blocks are followed, has the bit
+ * VMEVENT_FOLLOWED if a free would be recorded.) */
 
 /* The numbers are in the cookies of probes only; recordings have the names. */
 enum alloc_kind {
@@ -34,6 +36,9 @@ enum alloc_kind {
 const char *alloc_event_name(enum alloc_kind kind);
 /* Get the kind of an event. Returns false if it is no event of allocations. */
 bool perfdata_alloc_kind(const struct perfdata_event *event, enum alloc_kind *ret);
+
+/* Whether a free of this sample's block is recorded. */
+bool alloc_is_followed(const struct sample *s, enum alloc_kind kind);
 
 /* Returns how many bytes a sampled call stands for that asked for `size` bytes, where a byte is
  * sampled with the probability 1 / mean: the size, divided by 1 - exp(-size / mean). */

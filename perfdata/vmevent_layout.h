@@ -32,7 +32,14 @@ enum vmevent_kind {
     /* A sampled block of memory was freed at the time `before`. `sequence` is the number that its
      * allocation's sample has as address (perfdata/alloc.h). There are no entries. */
     VMEVENT_FREED = 4,
+    /* The V8 of thread `tid` knows all objects that are in use (a full collection has marked them).
+     * Sampled objects of V8 that were allocated before, on this thread, and are not freed from then
+     * on, are in use at `before`. There are no entries. */
+    VMEVENT_COLLECTED = 5,
 };
+
+/* A bit of an allocation's number: perfdata/alloc.h. */
+#define VMEVENT_FOLLOWED (UINT64_C(1) << 62)
 
 /* Why a VMEVENT_STACK holds no VM. */
 enum vmevent_reason {

@@ -56,23 +56,65 @@ static void put_json(const void *of, struct json *j)
 
 static const struct common_document document = {put_text, put_json};
 
-/* Get the event of allocations whose frees are seen. */
-static int find_event(const struct replay *r, unsigned *ret, struct error *err)
+/* Kinds of allocations whose frees are seen, as leaks are told. */
+static const enum alloc_kind kinds[] = {ALLOC_MALLOC, ALLOC_JS, ALLOC_JS_EXTERNAL};
+enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
+
+static bool find_event(const struct replay *r, enum alloc_kind kind, unsigned *ret)
 {
     const struct perfdata *pd = replay_perfdata(r);
-    enum alloc_kind kind;
+    enum alloc_kind is;
     for (*ret = 0; *ret < perfdata_nr_events(pd); ++*ret)
-        if (perfdata_alloc_kind(perfdata_event(pd, *ret), &kind) && kind == ALLOC_MALLOC)
-            return 0;
-    return error_set(
-        err, ERROR_NOT_FOUND,
-        "the recording has no allocations; ljperf record --alloc records them (as root)");
+        if (perfdata_alloc_kind(perfdata_event(pd, *ret), &is) && is == kind)
+            return true;
+    return false;
+}
+
+/* Get the events of allocations that have samples, malloc first, or that one if there are none.
+ * Returns how many; -1: the recording has none. */
+static int find_events(const struct replay *r, const struct profile *p, uint64_t until,
+                       struct leaks_event ret[KINDS], struct error *err)
+{
+    bool has[KINDS] = {false}, any = false, found = false;
+    int nr = 0;
+    for (int i = 0; i < KINDS; i++) {
+        unsigned event;
+        bool is = find_event(r, kinds[i], &event);
+        found |= is;
+        vec_foreach (s, &p->samples)
+            has[i] |= is && s->event == event;
+        any |= has[i];
+    }
+    if (!found)
+        return error_set(err, ERROR_NOT_FOUND,
+                         "the recording has no allocations; ljperf record --alloc records them (as "
+                         "root)");
+    for (int i = 0; i < KINDS; i++)
+        if ((has[i] || !any) && find_event(r, kinds[i], &ret[nr].index) && (any || !nr)) {
+            ret[nr].kind = kinds[i];
+            ret[nr].until = until;
+            ret[nr++].peak = replay_allocations_peak(r, kinds[i]);
+        }
+    return nr;
+}
+
+/* If the probes of malloc were removed, it was not recorded up to the end. */
+static void say_end(const struct replay *r, struct leaks_event *first)
+{
+    uint64_t end;
+    if (first->kind != ALLOC_MALLOC || !replay_allocations_end(r, &end))
+        return;
+    fputs("ljperf: allocations by malloc were not recorded up to the end (record --alloc --force); "
+          "this is what was in use until then\n",
+          stderr);
+    first->until = end < first->until ? end : first->until;
 }
 
 static int sum_up(struct common *c, struct replay *r, const struct leaks_command *lc,
-                  unsigned event, struct error *err)
+                  struct error *err)
 {
     struct leaks_times times;
+    struct leaks_event events[KINDS];
     struct profile *p = common_profile(c, r, true, err);
     if (!p)
         return -1;
@@ -80,16 +122,13 @@ static int sum_up(struct common *c, struct replay *r, const struct leaks_command
         times.from = replay_stats(r)->first;
         times.until = replay_stats(r)->last;
     }
-    times.peak = replay_allocations_peak(r);
-    uint64_t end;
-    if (replay_allocations_end(r, &end)) {
-        fputs(
-            "ljperf: allocations were not recorded up to the end (record --alloc --force); this is "
-            "what was in use until then\n",
-            stderr);
-        times.until = end < times.until ? end : times.until;
+    const int nr = find_events(r, p, times.until, events, err);
+    if (nr < 0) {
+        profile_free(p);
+        return -1;
     }
-    struct leaks *l = leaks_create(p, event, &times, &lc->options);
+    say_end(r, events);
+    struct leaks *l = leaks_create(p, events, (size_t)nr, &times, &lc->options);
     int failed = l ? common_print(&document, l, lc->json, err) : error_no_memory(err);
     leaks_free(l);
     profile_free(p);
@@ -99,12 +138,13 @@ static int sum_up(struct common *c, struct replay *r, const struct leaks_command
 static int run(struct common *c, const struct leaks_command *lc, struct error *err)
 {
     struct replay *r;
-    unsigned event;
-    if (!c->replay.events.nr && !vec_push(&c->replay.events, alloc_event_name(ALLOC_MALLOC)))
-        return error_no_memory(err);
+    const bool all = !c->replay.events.nr;
+    for (int i = 0; all && i < KINDS; i++)
+        if (!vec_push(&c->replay.events, alloc_event_name(kinds[i])))
+            return error_no_memory(err);
     if (replay_create(&c->replay, &r, err) < 0)
         return -1;
-    int failed = find_event(r, &event, err) < 0 || sum_up(c, r, lc, event, err) < 0;
+    int failed = sum_up(c, r, lc, err);
     replay_free(r);
     return failed ? -1 : 0;
 }

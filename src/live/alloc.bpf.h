@@ -77,7 +77,7 @@ struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 1);
     __type(key, struct alloc_block); /* a heap */
-    __type(value, struct alloc_area);
+    __type(value, struct alloc_heap);
 } alloc_areas SEC(".maps");
 
 struct {
@@ -240,6 +240,8 @@ static __always_inline void alloc_not_followed(void *ctx, struct alloc_count *c,
     alloc_say_freed(ctx, c, serial);
 }
 
+#include "src/live/alloc_v8.bpf.h"
+
 static __always_inline void alloc_free(void *ctx, struct alloc_count *c, uint64_t thread,
                                        uint64_t address)
 {
@@ -290,6 +292,8 @@ static __always_inline uint64_t alloc_write(void *ctx, struct alloc_count *c, ui
     uint64_t serial = cpu << ALLOC_SERIAL_CPU | ++c->serial;
     if (function & ALLOC_OF_LUA)
         serial |= ALLOC_SERIAL_LUA;
+    if (function & ALLOC_FOLLOWED)
+        serial |= VMEVENT_FOLLOWED;
     __builtin_memset(&c->here, 0, sizeof(c->here));
     of_task_in(ctx, 0, &c->here);
     c->sample.serial = serial;
@@ -320,29 +324,43 @@ static __always_inline uint64_t alloc_take(void *ctx, const struct alloc_setting
     return alloc_write(ctx, c, function, size, mean);
 }
 
-/* Returns how many bytes a heap has allocated in its last area, and notes the area that follows. */
-static __always_inline uint64_t alloc_area_used(uint64_t thread, uint64_t heap, uint64_t start,
-                                                uint64_t end)
+/* Whether V8 allocates for the program, as far as was noted. */
+static __always_inline int alloc_is_programs(const struct alloc_count *c, uint64_t thread)
+{
+    return c->noted_thread == thread && c->noted_origin != ALLOC_BY_GC;
+}
+
+/* Returns how many bytes a heap has allocated for the program in its last area, and notes the area
+ * that follows. `object`: bytes of the object that will be at its beginning; 0: it is not asked for
+ * yet, and the bytes count when it is. */
+static __always_inline uint64_t alloc_area_used(const struct alloc_count *c, uint64_t thread,
+                                                uint64_t heap, uint64_t start, uint64_t end,
+                                                uint64_t object, int collects)
 {
     const struct alloc_block key = {.pid = thread, .address = heap};
-    struct alloc_area *known = bpf_map_lookup_elem(&alloc_areas, &key);
-    if (!known) {
-        const struct alloc_area new = {.start = start, .end = end};
+    struct alloc_heap *of = bpf_map_lookup_elem(&alloc_areas, &key);
+    if (!of) {
+        const struct alloc_heap new = {.area = {.start = start, .end = end}};
         bpf_map_update_elem(&alloc_areas, &key, &new, BPF_ANY);
         return 0;
     }
+    struct alloc_area *known = &of->area;
     /* An area that begins within the last one is its rest; else the last one became full. */
     uint64_t to = start >= known->start && start <= known->end ? start : known->end;
     uint64_t used = to - known->start;
     known->start = start;
     known->end = end;
-    return used < ALLOC_AREA_MAX ? used : 0;
-}
-
-/* Whether V8 allocates for the program, as far as was noted. */
-static __always_inline int alloc_is_programs(const struct alloc_count *c, uint64_t thread)
-{
-    return c->noted_thread == thread && c->noted_origin != ALLOC_BY_GC;
+    used = used < ALLOC_AREA_MAX ? used : 0;
+    if (collects || !alloc_is_programs(c, thread)) {
+        if (collects && !of->is_copies) /* up to now it was the program's */
+            of->carried += used;
+        of->is_copies = collects;
+        return 0;
+    }
+    of->is_copies = 0;
+    used += of->carried;
+    of->carried = object ? 0 : used;
+    return object ? used : 0;
 }
 
 /* Returns how many bytes a call allocates; 0: none that count. */
@@ -354,12 +372,19 @@ static __always_inline uint64_t alloc_size_of(user_registers *ctx, struct alloc_
         c->noted_thread = thread;
         c->noted_origin = argument(ctx, origin);
     }
+    if (function & ALLOC_ENDS_AREA)
+        v8_area_ends(ctx, thread);
     if (function & ALLOC_NOTES)
         return 0;
+    uint64_t heap =
+        function & ALLOC_OLD_AREA ? v8_old_area(ctx, thread, function) : argument(ctx, 1);
+    if (function & ALLOC_AREA && !heap)
+        return 0;
     size = function & ALLOC_AREA
-               ? alloc_area_used(thread, argument(ctx, 1), argument(ctx, 2), argument(ctx, 3))
+               ? alloc_area_used(c, thread, heap, argument(ctx, 2), argument(ctx, 3),
+                                 argument(ctx, 4), v8_collects(thread, heap))
                : argument(ctx, alloc_field(function, ALLOC_SIZE));
-    if ((origin || function & ALLOC_AREA) && !alloc_is_programs(c, thread))
+    if (origin && !alloc_is_programs(c, thread))
         return 0;
     uint64_t times = alloc_field(function, ALLOC_TIMES);
     return times ? size * argument(ctx, times) : size;
@@ -367,15 +392,17 @@ static __always_inline uint64_t alloc_size_of(user_registers *ctx, struct alloc_
 
 /* Returns the same of a call that returns an area. */
 static __always_inline uint64_t alloc_area_returned(user_registers *ctx, struct alloc_count *c,
-                                                    uint64_t thread)
+                                                    uint64_t thread, uint64_t *ret_start)
 {
     struct alloc_area area = {0};
     uint64_t at = result(ctx);
     if (!(uint8_t)read_u64(at + sizeof(area)) ||
         bpf_probe_read_user(&area, sizeof(area), (const void *)at))
         area.start = area.end = 0; /* the heap is full */
-    uint64_t used = alloc_area_used(thread, 0, area.start, area.end);
-    return alloc_is_programs(c, thread) ? used : 0;
+    *ret_start = area.start;
+    const struct alloc_block key = {.pid = thread};
+    return alloc_area_used(c, thread, 0, area.start, area.end, area.start,
+                           bpf_map_lookup_elem(&alloc_collecting, &key) != 0);
 }
 
 static __always_inline uint64_t alloc_place_value(user_registers *ctx, const struct alloc_place *p)
@@ -439,7 +466,7 @@ static __always_inline int alloc_enter(user_registers *ctx)
     }
     uint64_t old = alloc_field(function, ALLOC_OLD);
     if (old)
-        alloc_free(ctx, c, thread, argument(ctx, old));
+        alloc_free(ctx, c, thread, v8_block(thread, function, argument(ctx, old)));
     uint64_t size = alloc_size_of(ctx, c, thread, function);
     if (function & ALLOC_RETURNS_AREA)
         return 1;
@@ -450,9 +477,13 @@ static __always_inline int alloc_enter(user_registers *ctx)
         count(ALLOC_INNER, 1);
         return 0;
     }
+    function |= v8_follows(thread, function);
     uint64_t serial = alloc_take(ctx, settings, c, function, size);
-    if (!serial || !(function & ALLOC_RETURNS))
+    if (serial && function & ALLOC_AREA && function & ALLOC_FOLLOWED)
+        v8_follow(ctx, c, thread, argument(ctx, 2), serial);
+    if (!serial || !(function & ALLOC_RETURNS) || !v8_returns(function))
         return 0;
+    thread |= v8_pending(function);
     uint64_t out = alloc_field(function, ALLOC_OUT);
     const struct alloc_pending pending = {
         .serial = serial, .sp = sp, .out = out ? argument(ctx, out) : 0};
@@ -472,11 +503,14 @@ static __always_inline void alloc_leave(user_registers *ctx)
     if (!settings || !settings->on || !c)
         return;
     if (function & ALLOC_RETURNS_AREA) {
-        uint64_t used = alloc_area_returned(ctx, c, thread);
-        if (used)
-            alloc_take(ctx, settings, c, function, used);
+        uint64_t start = 0, used = alloc_area_returned(ctx, c, thread, &start), serial;
+        function |= v8_follows(thread, function);
+        serial = used ? alloc_take(ctx, settings, c, function, used) : 0;
+        if (serial && function & ALLOC_FOLLOWED)
+            v8_follow(ctx, c, thread, start, serial);
         return;
     }
+    thread |= v8_pending(function);
     const struct alloc_pending *pending = bpf_map_lookup_elem(&alloc_pendings, &thread);
     if (!pending || stack_pointer(ctx) < pending->sp) /* the return of an inner call */
         return;
@@ -485,6 +519,13 @@ static __always_inline void alloc_leave(user_registers *ctx)
     if (pending->out)
         block.address = read_u64(pending->out);
     bpf_map_delete_elem(&alloc_pendings, &thread);
+    thread &= ~V8_PENDING;
+    block.pid = thread >> 32;
+    if (function & ALLOC_V8_OBJECT) {
+        v8_follow(ctx, c, thread, block.address & 1 ? block.address - 1 : 0, serial);
+        return;
+    }
+    block.address = v8_block(thread, function, block.address);
     if (!block.address)
         alloc_say_freed(ctx, c, serial); /* there was no memory */
     else if (bpf_map_update_elem(&alloc_blocks, &block, &serial, BPF_ANY))

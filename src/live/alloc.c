@@ -11,6 +11,7 @@
 #include "live/alloc_burst.h"
 #include "live/alloc_record.h"
 #include "live/alloc_usdt.h"
+#include "live/alloc_v8.h"
 #include "live/bpf_load.h"
 #include "live/mem_writer.h"
 #include "perfdata/vmevent.h"
@@ -44,6 +45,7 @@ enum group {
     GROUPS,
     GROUP_KEPT = GROUPS, /* V8 calls its functions for many objects at once: all the time */
     GROUP_USDT,          /* probes of the allocator's own */
+    GROUP_COLLECTS,      /* of V8's collections */
 };
 
 struct probe_link {
@@ -60,6 +62,7 @@ struct probed_process {
     uint64_t usdt_since; /* CLOCK_MONOTONIC ns; 0: not recorded yet */
     VEC(struct alloc_function) functions;
     VEC(struct probe_link) links;
+    struct alloc_v8_process v8;
 };
 
 /* What had been when costs began to be counted. */
@@ -71,12 +74,15 @@ struct costs {
 struct alloc {
     struct copier *copier;
     struct bpf_loaded loaded;
+    struct bpf_loaded collector; /* the program that sees V8's collections */
+    char no_collector[200];      /* why there is none; empty: it is loaded */
     struct alloc_form form;
     struct alloc_settings settings;
     bool sessions; /* one program sees entries and returns */
     bool force;
     bool removed[GROUPS];   /* their probes cost too much, and are no more */
     bool says_end;          /* the recording is to be told so */
+    uint32_t v8_said;       /* bits of states (enum alloc_v8_state) that the user was told */
     int uprobe_type;        /* of the kernel's events for probes; without sessions */
     struct table processes; /* pid + 1 -> struct probed_process */
     VEC(int) fds;           /* events */
@@ -96,7 +102,7 @@ struct alloc {
     struct alloc_burst *burst;
     uint64_t burst_bytes; /* that were seen in all bursts but the last one */
     double tax;           /* at the last look, percent */
-    char line[400];
+    char line[500];
     uint8_t record[MEM_RECORD_MAX];
 };
 
@@ -106,6 +112,18 @@ static int program_named(const struct alloc *a, const char *name)
 {
     struct bpf_program *program = bpf_object__find_program_by_name(a->loaded.object, name);
     return program ? bpf_program__fd(program) : -1;
+}
+
+/* Without this program V8's objects are not followed. */
+static void load_collector(struct alloc *a)
+{
+    struct error why;
+    const int failed =
+        a->sessions
+            ? copier_load_as(a->copier, "alloc_collect", TRACE_UPROBE_SESSION, &a->collector, &why)
+            : copier_load(a->copier, "alloc_collect", NULL, &a->collector, &why);
+    if (failed < 0)
+        snprintf(a->no_collector, sizeof(a->no_collector), "%.190s", why.text);
 }
 
 static int load_sessions(struct alloc *a, struct error *err)
@@ -179,7 +197,8 @@ static enum alloc_kind kind_of(const struct alloc_function *f)
 
 static enum group group_of(const struct alloc_function *f)
 {
-    return f->shape & ALLOC_USDT        ? GROUP_USDT
+    return f->shape & ALLOC_COLLECTS    ? GROUP_COLLECTS
+           : f->shape & ALLOC_USDT      ? GROUP_USDT
            : f->shape & ALLOC_OF_LUA    ? GROUP_LUA
            : kind_of(f) == ALLOC_MALLOC ? GROUP_MALLOC
                                         : GROUP_KEPT;
@@ -214,8 +233,9 @@ static int link_session(struct alloc *a, struct probed_process *p, const char *p
         offsets[i] = f[i].offset;
         cookies[i] = cookie_of(&f[i]);
     }
+    const bool collects = f->shape & ALLOC_COLLECTS; /* so do all, then */
     struct link_of_probes link = {
-        .program = (uint32_t)a->loaded.program,
+        .program = (uint32_t)(collects ? a->collector.program : a->loaded.program),
         .type = TRACE_UPROBE_SESSION,
         .probes = {.path = (uintptr_t)path,
                    .offsets = (uintptr_t)offsets,
@@ -246,7 +266,9 @@ static int link_event(struct alloc *a, struct probed_process *p, const char *pat
         return bpf_refused(errno, "probing a function that allocates", err);
     if (keep(p, f, fd, err) < 0)
         return -1;
-    int link = bpf_link_create(program_named(a, program), fd, BPF_PERF_EVENT, &options);
+    int link = bpf_link_create(f->shape & ALLOC_COLLECTS ? a->collector.program
+                                                         : program_named(a, program),
+                               fd, BPF_PERF_EVENT, &options);
     return link < 0 ? bpf_refused(-link, "linking a program to a probe (Linux 5.15)", err)
                     : keep(p, f, link, err);
 }
@@ -444,7 +466,8 @@ static void set_code(struct alloc *a, const struct probed_process *p)
     const struct alloc_function *f = p->functions.at;
     const size_t nr = p->functions.nr;
     for (size_t i = 0; i < nr && i < ALLOC_FUNCTIONS; i++) {
-        if (f[i].shape & (ALLOC_NOTES | ALLOC_AREA | ALLOC_RETURNS_AREA | ALLOC_USDT))
+        if (f[i].shape &
+            (ALLOC_NOTES | ALLOC_AREA | ALLOC_RETURNS_AREA | ALLOC_USDT | ALLOC_COLLECTS))
             continue;
         code.low = f[i].start < code.low ? f[i].start : code.low;
         code.high = f[i].end > code.high ? f[i].end : code.high;
@@ -455,20 +478,31 @@ static void set_code(struct alloc *a, const struct probed_process *p)
     (void)bpf_map_update_elem(copier_map(a->copier, "alloc_codes"), &key, &code, BPF_ANY);
 }
 
-/* Probe the functions of one mapping. */
-static int probe_map(struct alloc *a, struct probed_process *p, const struct alloc_function *f,
-                     size_t nr, struct error *err)
+/* From now on a process's V8 is followed: its collections are seen. */
+static void set_v8(struct alloc *a, struct probed_process *p, const struct alloc_v8_process *v8)
 {
-    static const enum group order[] = {GROUP_KEPT, GROUP_USDT, GROUP_MALLOC, GROUP_LUA};
-    int failed = 0;
-    for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
-        failed |= probe(a, p, f, nr, order[i], err);
-    return failed;
+    const uint32_t key = (uint32_t)p->pid;
+    p->v8 = *v8;
+    if (v8->state == ALLOC_V8_KNOWN || v8->state == ALLOC_V8_NEW)
+        (void)bpf_map_update_elem(copier_map(a->copier, "alloc_v8s"), &key, &v8->layout, BPF_ANY);
+}
+
+const char *alloc_limit(struct alloc *a, const struct alloc_functions *functions)
+{
+    const uint32_t bit = 1U << (functions->v8.state & 7);
+    if (a->v8_said & bit || !alloc_v8_problem(&functions->v8, functions->pid, a->no_collector,
+                                              a->line, sizeof(a->line)))
+        return NULL;
+    a->v8_said |= bit;
+    return a->line;
 }
 
 int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_t size,
                  struct error *err)
 {
+    /* What frees, or copies, is seen before what allocates. */
+    static const enum group order[] = {GROUP_COLLECTS, GROUP_KEPT, GROUP_USDT, GROUP_MALLOC,
+                                       GROUP_LUA};
     int failed = 0;
     uint32_t nr = size >= alloc_functions_size(0) ? functions->nr : 0;
     if (!nr || nr > ALLOC_FUNCTIONS || size < alloc_functions_size(nr))
@@ -477,10 +511,16 @@ int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_
     if (!p)
         return 0;
     renew(p, functions->at, nr);
-    for (uint32_t from = 0, to; from < nr; from = to) {
-        for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
-            to++;
-        failed |= probe_map(a, p, &functions->at[from], to - from, err);
+    for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+        if (order[i] == GROUP_COLLECTS && *a->no_collector)
+            continue;
+        for (uint32_t from = 0, to; from < nr; from = to) {
+            for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
+                to++;
+            failed |= probe(a, p, &functions->at[from], to - from, order[i], err);
+        }
+        if (order[i] == GROUP_COLLECTS && !failed)
+            set_v8(a, p, &functions->v8);
     }
     set_code(a, p);
     return failed && !proc_is_gone(p->pid) ? -1 : 0;
@@ -492,6 +532,7 @@ int alloc_fork(struct alloc *a, pid_t parent, pid_t child, struct error *err)
     struct alloc_functions all = {.pid = (uint32_t)child};
     if (!from)
         return 0;
+    all.v8 = from->v8;
     if (process_add(a, child, err) < 0)
         return -1;
     for (; all.nr < from->functions.nr && all.nr < ALLOC_FUNCTIONS; all.nr++)
@@ -516,6 +557,7 @@ void alloc_exit(struct alloc *a, pid_t pid)
     alloc_close_apart(&fds); /* (programs may create thousands of processes) */
     table_remove(&a->processes, (uint64_t)key + 1);
     (void)bpf_map_delete_elem(copier_map(a->copier, "alloc_codes"), &key);
+    (void)bpf_map_delete_elem(copier_map(a->copier, "alloc_v8s"), &key);
     process_free(p);
 }
 
@@ -853,9 +895,12 @@ static int open_all(struct alloc *a, const struct capture_plan *plan, struct err
     set(a);
     /* Kernels before Linux 6.13 load the program, but do not attach it. There each call pays for
      * its probe at the return. */
-    if (load_sessions(a, &why) == 0 && measure_cost(a, &why) == 0)
-        return 0;
-    return load_pair(a, err) < 0 || read_uprobe_type(a, err) < 0 ? -1 : measure_cost(a, err);
+    int failed = 0;
+    if (load_sessions(a, &why) < 0 || measure_cost(a, &why) < 0)
+        failed = load_pair(a, err) < 0 || read_uprobe_type(a, err) < 0 ? -1 : measure_cost(a, err);
+    if (!failed)
+        load_collector(a);
+    return failed;
 }
 
 int alloc_open(struct copier *copier, const struct capture_plan *plan,
@@ -906,6 +951,7 @@ void alloc_free(struct alloc *a)
     vec_free(&a->lapsed);
     vec_free(&a->usdts);
     bpf_object__close(a->loaded.object);
+    bpf_object__close(a->collector.object);
     free(a);
 }
 
@@ -997,15 +1043,20 @@ const char *alloc_summary(struct alloc *a, bool *ret_matters)
 {
     const struct vmstack_counters c = copier_counters(a->copier);
     const uint64_t *v = c.value;
+    char stray[100] = "";
+    if (v[ALLOC_STRAY])
+        snprintf(stray, sizeof(stray),
+                 ", %" PRIu64 " because a thread had several V8s, or a V8 several threads",
+                 v[ALLOC_STRAY]);
     snprintf(a->line, sizeof(a->line),
              "alloc: %" PRIu64 " calls of %" PRIu64 " functions, %.1f MB: %" PRIu64
              " samples, %" PRIu64 " of them freed; at %.1f us a call, %.3g %% of the processes' "
              "time; %" PRIu64 " lost because the rings were full (-m), %" PRIu64
-             " not followed because a table was full; %" PRIu64
+             " not followed because a table was full%s; %" PRIu64
              " files gone before they were probed",
              v[ALLOC_CALLS] + v[ALLOC_LUA_CALLS] + v[ALLOC_LUA_SEEN], a->functions,
              (double)v[ALLOC_BYTES] / 1e6, v[ALLOC_SAMPLES], v[ALLOC_FREED], (double)a->cost / 1e3,
-             a->tax, v[ALLOC_LOST], v[ALLOC_OVER], a->gone);
-    *ret_matters = v[ALLOC_LOST] || v[ALLOC_OVER] || !a->functions;
+             a->tax, v[ALLOC_LOST], v[ALLOC_OVER], stray, a->gone);
+    *ret_matters = v[ALLOC_LOST] || v[ALLOC_OVER] || v[ALLOC_STRAY] || !a->functions;
     return a->line;
 }

@@ -54,6 +54,9 @@ int alloc_events(const struct alloc *a, perfdata_event_vec *ret, struct error *e
  * the kernel; what could be probed stays. */
 int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_t size,
                  struct error *err);
+/* Returns what is not followed of this process, as a line for the user; NULL: nothing, or he was
+ * told. Valid until the next call. */
+const char *alloc_limit(struct alloc *a, const struct alloc_functions *functions);
 /* A recorded process has created another one, which has the same functions. */
 int alloc_fork(struct alloc *a, pid_t parent, pid_t child, struct error *err);
 void alloc_exit(struct alloc *a, pid_t pid);

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "dso/elf_symbol.h"
 #include "live/alloc_usdt.h"
+#include "live/alloc_v8.h"
 #include "live/lua_scan.h"
 #include "perfdata/alloc.h"
 #include "unwind/insn_x86_64.h"
@@ -78,25 +79,87 @@ static bool operator_shape(const char *name, struct shape *ret)
 /* V8's functions: member functions, so `this` is argument 1. New objects are put side by side into
  * an area without a call, until it is full. The object for which there is no room is, in the long
  * run, each one in proportion to its size. */
+#define OF_AREA (ALLOC_AREA | ALLOC_V8_OBJECT)
+#define OF_OLD_AREA (OF_AREA | ALLOC_OLD_AREA)
+#define OF_RETURNED_AREA (ALLOC_RETURNS_AREA | ALLOC_V8_OBJECT)
 static const struct {
     const char *mangled; /* its beginning */
     enum alloc_kind kind;
     uint64_t how; /* ALLOC_... */
-    unsigned size, origin;
+    struct shape shape;
+    unsigned origin;
 } v8_functions[] = {
-    {"_ZN2v88internal19SpaceWithLinearArea12ComputeLimitE", ALLOC_JS, ALLOC_AREA, 0, 0},
-    {"_ZNK2v88internal19SpaceWithLinearArea12ComputeLimitE", ALLOC_JS, ALLOC_AREA, 0, 0},
-    {"_ZNK2v88internal13MainAllocator12ComputeLimitE", ALLOC_JS, ALLOC_AREA, 0, 0},
-    {"_ZN2v88internal17SemiSpaceNewSpace8AllocateE", ALLOC_JS, ALLOC_RETURNS_AREA, 0, 0},
-    {"_ZN2v88internal8NewSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
-    {"_ZN2v88internal10PagedSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
-    {"_ZN2v88internal14PagedSpaceBase16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
-    {"_ZN2v88internal17SemiSpaceNewSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
-    {"_ZN2v88internal32SemiSpaceNewSpaceAllocatorPolicy16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES,
-     0, 4},
-    {"_ZN2v88internal25PagedSpaceAllocatorPolicy16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, 0, 4},
-    {"_ZN2v88internal13HeapAllocator24AllocateRawLargeInternalE", ALLOC_JS, 0, 2, 4},
-    {"_ZN2v88internal12BackingStore8AllocateE", ALLOC_JS_EXTERNAL, 0, 3, 0},
+    {"_ZN2v88internal19SpaceWithLinearArea12ComputeLimitE", ALLOC_JS, OF_AREA, {0}, 0},
+    {"_ZNK2v88internal19SpaceWithLinearArea12ComputeLimitE", ALLOC_JS, OF_AREA, {0}, 0},
+    {"_ZNK2v88internal13MainAllocator12ComputeLimitE", ALLOC_JS, OF_OLD_AREA, {0}, 0},
+    {"_ZN2v88internal25PagedSpaceAllocatorPolicy23SetLinearAllocationAreaE",
+     ALLOC_JS,
+     OF_OLD_AREA | ALLOC_OF_POLICY,
+     {0},
+     0},
+    {"_ZN2v88internal25PagedSpaceAllocatorPolicy38FreeLinearAllocationAreaUnsynchronizedE",
+     ALLOC_JS,
+     ALLOC_NOTES | ALLOC_ENDS_AREA,
+     {0},
+     0},
+    {"_ZN2v88internal17SemiSpaceNewSpace8AllocateE", ALLOC_JS, OF_RETURNED_AREA, {0}, 0},
+    {"_ZN2v88internal8NewSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, {0}, 4},
+    {"_ZN2v88internal10PagedSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, {0}, 4},
+    {"_ZN2v88internal14PagedSpaceBase16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, {0}, 4},
+    {"_ZN2v88internal17SemiSpaceNewSpace16EnsureAllocationE", ALLOC_JS, ALLOC_NOTES, {0}, 4},
+    {"_ZN2v88internal32SemiSpaceNewSpaceAllocatorPolicy16EnsureAllocationE",
+     ALLOC_JS,
+     ALLOC_NOTES,
+     {0},
+     4},
+    {"_ZN2v88internal25PagedSpaceAllocatorPolicy16EnsureAllocationE",
+     ALLOC_JS,
+     ALLOC_NOTES,
+     {0},
+     4},
+    {"_ZN2v88internal13HeapAllocator24AllocateRawLargeInternalE",
+     ALLOC_JS,
+     ALLOC_RETURNS | ALLOC_V8_OBJECT,
+     {.size = 2},
+     4},
+    {"_ZN2v88internal12BackingStore8AllocateE",
+     ALLOC_JS_EXTERNAL,
+     ALLOC_RETURNS | ALLOC_V8_BUFFER,
+     {.out = 1, .size = 3},
+     0},
+    {"_ZN2v88internal12BackingStoreD", ALLOC_JS_EXTERNAL, ALLOC_V8_BUFFER, {.old = 1}, 0},
+    /* Called in collections (alloc_v8.bpf.h). */
+    {"_ZN2v88internal4Heap36GarbageCollectionPrologueInSafepointE",
+     ALLOC_JS,
+     ALLOC_COLLECTS,
+     {.size = ALLOC_BEGINS},
+     0},
+    {"_ZN2v88internal17SemiSpaceNewSpace25GarbageCollectionEpilogueE",
+     ALLOC_JS,
+     ALLOC_COLLECTS,
+     {.size = ALLOC_SCAVENGED},
+     0},
+    {"_ZN2v88internal18ArrayBufferSweeper12RequestSweepE",
+     ALLOC_JS,
+     ALLOC_COLLECTS,
+     {.size = ALLOC_SCAVENGED},
+     0},
+    {"_ZN2v88internal20MarkCompactCollector22ClearNonLiveReferencesE",
+     ALLOC_JS,
+     ALLOC_COLLECTS,
+     {.size = ALLOC_MARKED},
+     0},
+    {"_ZN2v88internal20MarkCompactCollector29UpdatePointersAfterEvacuationE",
+     ALLOC_JS,
+     ALLOC_COLLECTS,
+     {.size = ALLOC_EVACUATED},
+     0},
+    {"_ZN2v88internal4Heap36GarbageCollectionEpilogueInSafepointE",
+     ALLOC_JS,
+     ALLOC_COLLECTS,
+     {.size = ALLOC_ENDS},
+     0},
+    {"_ZN2v88internal4Heap8TearDownE", ALLOC_JS, ALLOC_COLLECTS, {.size = ALLOC_TORN_DOWN}, 0},
 };
 
 static uint64_t word_of(const struct shape *s, enum alloc_kind kind)
@@ -109,10 +172,9 @@ static uint64_t word_of(const struct shape *s, enum alloc_kind kind)
 static bool v8_shape(const char *name, uint64_t *ret)
 {
     for (size_t i = 0; i < sizeof(v8_functions) / sizeof(*v8_functions); i++) {
-        if (!begins(name, v8_functions[i].mangled))
+        if (!begins(name, v8_functions[i].mangled) || strchr(name, '.')) /* (a part of one) */
             continue;
-        const struct shape shape = {.size = v8_functions[i].size};
-        *ret = word_of(&shape, v8_functions[i].kind) | v8_functions[i].how |
+        *ret = word_of(&v8_functions[i].shape, v8_functions[i].kind) | v8_functions[i].how |
                (uint64_t)v8_functions[i].origin << ALLOC_ORIGIN;
         return true;
     }
@@ -153,6 +215,7 @@ struct file_function {
 struct file_functions {
     VEC(struct file_function) all;
     uint16_t machine;
+    bool v8;     /* there is one */
     bool failed; /* memory is out */
 };
 
@@ -185,6 +248,7 @@ static bool take_symbol(void *context, const struct elf_function *f)
     struct file_functions *to = context;
     struct file_function new = {.address = f->address, .size = f->size};
     new.is = shape_of(f->name, &new.shape);
+    to->v8 |= begins(f->name, "_ZN2v82V8");
     if (!new.is)
         return true;
     to->failed = !vec_push(&to->all, new);
@@ -329,7 +393,8 @@ static void drop_family(struct search *s)
     s->all->nr = kept;
 }
 
-/* Where V8 tells a new area in both ways, those that are returned are all of the new space. */
+/* Where V8 tells a new area in both ways, those that are returned are all of the new space. What
+ * remains of the others are those of the old one. */
 static void drop_areas(struct search *s)
 {
     uint32_t kept = s->first;
@@ -337,7 +402,8 @@ static void drop_areas(struct search *s)
     for (uint32_t i = s->first; i < s->all->nr; i++)
         returned |= (s->all->at[i].shape & ALLOC_RETURNS_AREA) != 0;
     for (uint32_t i = s->first; i < s->all->nr; i++)
-        if (!returned || !(s->all->at[i].shape & ALLOC_AREA))
+        if (!returned || !(s->all->at[i].shape & ALLOC_AREA) ||
+            s->all->at[i].shape & ALLOC_OLD_AREA)
             s->all->at[kept++] = s->all->at[i];
     s->all->nr = kept;
 }
@@ -376,6 +442,9 @@ static bool look_at(struct alloc_functions *all, struct alloc_files *files, stru
     if (wants_family && !s.has_malloc)
         drop_family(&s);
     drop_areas(&s);
+    /* (Parts of V8's file are mapped in several places.) */
+    if (of && of->v8 && (all->v8.state == ALLOC_V8_NONE || all->v8.state == ALLOC_V8_STRIPPED))
+        alloc_v8_find(dso, &all->at[s.first], all->nr - s.first, &all->v8);
     return s.has_malloc;
 }
 

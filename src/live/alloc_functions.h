@@ -34,8 +34,24 @@ struct alloc_function {
     uint32_t major, minor; /* of its device */
 };
 
+/* Whether V8's objects are followed. */
+enum alloc_v8_state {
+    ALLOC_V8_NONE, /* there is no V8 */
+    ALLOC_V8_KNOWN,
+    ALLOC_V8_STRIPPED, /* the functions are not found that it calls in collections */
+    ALLOC_V8_NEW,      /* its version is not known: only its buffers are followed */
+};
+
+struct alloc_v8_process {
+    struct alloc_v8 layout;
+    uint32_t state;     /* enum alloc_v8_state */
+    int32_t version[2]; /* major, minor */
+    uint32_t reserved;
+};
+
 struct alloc_functions {
     uint32_t pid, nr;
+    struct alloc_v8_process v8;
     struct alloc_function at[ALLOC_FUNCTIONS];
 };
 

@@ -38,15 +38,47 @@ enum {
 /* In the serial numbers of LuaJIT's samples. */
 #define ALLOC_SERIAL_LUA (UINT64_C(1) << 43)
 
+/* What becomes a sample is followed until it is freed (perfdata/alloc.h). */
+#define ALLOC_FOLLOWED (UINT64_C(1) << 46)
+/* V8 calls it in a collection: enum alloc_collection stands in the place of the size. */
+#define ALLOC_COLLECTS (UINT64_C(1) << 47)
+
+/* It allocates objects of V8's heap; memory of its buffers. Both are followed where V8's
+ * collections are seen. */
+#define ALLOC_V8_OBJECT (UINT64_C(1) << 48)
+#define ALLOC_V8_BUFFER (UINT64_C(1) << 49)
+/* Of those that are called with areas: only areas of the old space count; argument 1 is a policy of
+ * the heap's allocator, not the allocator. */
+#define ALLOC_OLD_AREA (UINT64_C(1) << 50)
+#define ALLOC_OF_POLICY (UINT64_C(1) << 51)
+/* It ends the area of such an allocator (argument 1 is its policy), whose rest was not used. */
+#define ALLOC_ENDS_AREA (UINT64_C(1) << 52)
+
+/* The moments of V8's collections at which its objects are looked at (alloc_v8.bpf.h). */
+enum alloc_collection {
+    ALLOC_BEGINS = 1,
+    ALLOC_SCAVENGED, /* young objects that live were copied, or those of a full collection */
+    ALLOC_MARKED,    /* all objects that live are marked */
+    ALLOC_EVACUATED, /* those that move were copied */
+    ALLOC_ENDS,
+    ALLOC_TORN_DOWN,   /* the whole heap ends */
+    ALLOC_COLLECTIONS, /* one more than the last */
+};
+
 enum {
-    ALLOC_FUNCTIONS = 64,                /* of one process that are probed */
-    ALLOC_PROCESSES = 1024,              /* that are recorded at once */
-    ALLOC_PENDINGS = 4096,               /* sampled calls at once */
-    ALLOC_BLOCKS = 1 << 17,              /* sampled blocks that are not freed */
-    ALLOC_AREAS = 4096,                  /* heaps whose areas are known */
+    ALLOC_FUNCTIONS = 64,    /* of one process that are probed */
+    ALLOC_PROCESSES = 1024,  /* that are recorded at once */
+    ALLOC_PENDINGS = 4096,   /* sampled calls at once */
+    ALLOC_BLOCKS = 1 << 17,  /* sampled blocks that are not freed */
+    ALLOC_AREAS = 4096,      /* heaps whose areas are known */
     ALLOC_USDTS = ALLOC_NUMBER_MASK + 1, /* forms of allocators' own probes */
-    ALLOC_UNWRITTEN = 1 << 14,           /* frees for which the ring had no room */
-    ALLOC_SERIAL_CPU = 44,               /* a serial number has the cpu from this bit on */
+    ALLOC_COLLECTING = 1024, /* collections at once, twice */
+    /* Sampled objects of V8: young ones, and others. Collections walk all places of these tables.
+     * An area has 256 KiB, a large object half of that: there cannot be many more in 4 GiB. */
+    ALLOC_V8_YOUNG = 1 << 11,
+    ALLOC_V8_OLD = 1 << 14,
+    ALLOC_UNWRITTEN = 1 << 14, /* frees for which the ring had no room */
+    ALLOC_SERIAL_CPU = 44,     /* a serial number has the cpu from this bit on */
 };
 /* Bytes of one block at most. */
 #define ALLOC_SIZE_MAX (UINT64_C(1) << 46)
@@ -99,6 +131,37 @@ struct alloc_block {
 struct alloc_area {
     uint64_t start, end;
 };
+struct alloc_heap {
+    struct alloc_area area;
+    uint64_t carried;   /* bytes that were allocated before it, and did not count */
+    uint64_t is_copies; /* it was handed out in a collection */
+};
+
+/* How a process's V8 lays out the chunks of its heap: offsets, of unwind/v8/layout.h's fields. */
+struct alloc_v8 {
+    uint32_t known; /* whether this is: else its objects are not followed */
+    uint32_t flags;
+    uint32_t description, described; /* where its address is, unless it is the chunk itself (0) */
+    uint32_t heap, marks;            /* in the description */
+};
+
+/* A sampled object of V8 that lives, as far as is known. */
+struct alloc_object {
+    uint64_t heap, address;
+    uint32_t pid, tid; /* of the thread that allocated it */
+};
+
+/* A heap that collects garbage, by its thread (address 0), and by its process and address. */
+struct alloc_collecting {
+    uint64_t heap;
+    uint64_t marked;    /* it is a full collection */
+    uint64_t scavenged; /* its young objects have been looked at */
+};
+
+/* Flags of a chunk: its objects are young, and a collection has begun to copy them elsewhere, or
+ * copies others into it. The same in all versions. */
+enum { ALLOC_CHUNK_FROM = 8, ALLOC_CHUNK_TO = 16 };
+#define ALLOC_CHUNK_MASK UINT64_C(0x3ffff)
 
 /* The payload of a sample in the ring. */
 struct alloc_sample {

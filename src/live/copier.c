@@ -68,6 +68,10 @@ static int size_maps(struct bpf_object *object, unsigned nr_cpus, unsigned table
                  {"alloc_pendings", alloc ? ALLOC_PENDINGS : 1},
                  {"alloc_blocks", alloc ? ALLOC_BLOCKS : 1},
                  {"alloc_areas", alloc ? ALLOC_AREAS : 1},
+                 {"alloc_collecting", alloc ? ALLOC_COLLECTING : 1},
+                 {"alloc_v8s", alloc ? ALLOC_PROCESSES : 1},
+                 {"alloc_young", alloc ? ALLOC_V8_YOUNG : 1},
+                 {"alloc_old", alloc ? ALLOC_V8_OLD : 1},
                  {"alloc_unwritten", alloc ? ALLOC_UNWRITTEN : 1}};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         struct bpf_map *map = bpf_object__find_map_by_name(object, sizes[i].name);

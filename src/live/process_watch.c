@@ -87,6 +87,8 @@ static void attach(struct process_watch *watch, const void *piece, size_t size)
         memcpy(&functions, piece, size);
     if (watch->alloc && alloc_attach(watch->alloc, &functions, size, &why) < 0)
         watch_say(watch, false, why.text);
+    if (watch->alloc)
+        watch_say(watch, false, alloc_limit(watch->alloc, &functions));
 }
 
 /* Called from the recorder's hooks: a record's time is the time of the round it is written in. */

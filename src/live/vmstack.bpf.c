@@ -1338,6 +1338,9 @@ static __always_inline void emit(void *ctx, struct scratch *s, const struct vmst
         count(VMSTACK_TIME, end - now);
     if (head->flags & VMEVENT_FULL)
         count(VMSTACK_WHOLE, 1);
+    /* The register that is tested must be the one that is used: Linux 6.1 does not know that what
+     * was saved on the stack is the same. */
+    __asm__ volatile("" : "+r"(size));
     if (size > VMEVENT_MAX)
         return;
     if (bpf_perf_event_output(ctx, &outputs, BPF_F_CURRENT_CPU, s->payload, size))

@@ -218,6 +218,7 @@ enum vmstack_counter {
     ALLOC_OVER,         /* notes that did not fit into a table */
     ALLOC_LUA_CALLS,    /* calls of LuaJIT's allocators that were seen */
     ALLOC_LUA_SEEN,     /* the same, where probes exist for a moment only */
+    ALLOC_STRAY,        /* objects of V8 that were lost sight of */
 
     OFF_CPU_NO_WAKE, /* waits that ended, and nobody was seen to wake the thread */
     VMSTACK_NR_COUNTERS,

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Memory that stays. Samples are summed up by the place that allocated: the innermost frame that is
- * neither of the allocator nor of what every program has between itself and it.
+ * neither of the allocator nor of what every program has between itself and it. What V8 allocates
+ * is of the innermost JavaScript function.
  *
  * What is in use at the end need not be lost: a cache that was filled at the beginning stays, and
  * so does what was allocated a moment ago. Of a leak some stays of each time. So sites are ordered
  * by what stays of that third of the time of which least stays.
+ *
+ * Of V8's objects nobody knows whether they are garbage until a full collection has looked. What
+ * was allocated after the last one is not judged: it is in no site, and the time ends there.
  */
 #include "output/leaks.h"
 
@@ -20,26 +24,48 @@
 
 enum { THIRDS = 3 };
 
+/* Frames have the functions that are inlined in them; each is a place. */
+struct place {
+    uint32_t node; /* of the profile; 0: there is none */
+    uint32_t line; /* of its location's lines, 0: the innermost */
+};
+
 struct site {
-    uint32_t node;           /* of the profile: the stack down to the site */
-    uint64_t all, in_use;    /* bytes: allocated, and not freed */
+    struct place place; /* with its callers */
+    uint32_t line;      /* of the place, if any of its samples tells it */
+    bool lines;         /* there are several */
+    enum alloc_kind kind;
+    uint64_t all, in_use;    /* bytes: allocated and judged; not freed */
     uint64_t objects;        /* that are in use */
     uint64_t samples;        /* of these */
     uint64_t of[THIRDS];     /* bytes in use, by the time of their allocation */
     uint64_t growth;         /* the least of these */
     uint64_t oldest, newest; /* time of the first and the last of them, ns */
+    uint64_t not_judged;     /* bytes that were not freed, but not judged, */
+    uint64_t after;          /* of so many that were allocated after the last look */
+    uint64_t end;            /* from which ages count, ns */
+    uint64_t time;           /* for which it is known what is in use, ns */
+};
+
+/* All of an event. */
+struct sum {
+    const struct leaks_event *event;
+    uint64_t from; /* of what V8 allocates: the first of it, ns */
+    struct site all;
+    uint64_t objects;      /* that were allocated */
+    uint64_t peak;         /* bytes in use at the event's peak */
+    uint64_t until;        /* up to when it is known what is in use, ns */
+    uint64_t not_judged;   /* bytes that were allocated after the last look at them */
+    uint64_t not_followed; /* bytes whose free would not have been seen */
 };
 
 struct leaks {
     const struct profile *profile;
     struct leaks_options options;
-    uint64_t from, until, peak_time;
-    uint64_t peak;           /* bytes in use then */
+    uint64_t from, until;
     VEC(struct site) sites;  /* most growth first */
     struct hash_table nodes; /* of `sites`, by their paths */
-    struct site sum;
-    uint64_t all_objects;
-    const char *event;
+    VEC(struct sum) sums;    /* of each event */
 };
 
 /* ---- the site of a stack --------------------------------------------------------------------- */
@@ -74,12 +100,26 @@ static bool passes_on(const struct profile_function *f)
     return false;
 }
 
-static const struct profile_function *function_of(const struct profile *p, uint32_t node,
-                                                  const struct profile_line **ret_line)
+static const struct profile_location *location_of(const struct profile *p, struct place at)
 {
-    const struct profile_location *l = &p->locations.at[p->nodes.at[node].location];
-    *ret_line = &p->lines.at[l->first_line + l->nr_lines - 1]; /* the one that is not inlined */
-    return &p->functions.at[(*ret_line)->function];
+    return &p->locations.at[p->nodes.at[at.node].location];
+}
+
+static const struct profile_line *line_of(const struct profile *p, struct place at)
+{
+    return &p->lines.at[location_of(p, at)->first_line + at.line];
+}
+
+static const struct profile_function *function_of(const struct profile *p, struct place at)
+{
+    return &p->functions.at[line_of(p, at)->function];
+}
+
+/* Returns the place that called another one. */
+static struct place caller_of(const struct profile *p, struct place at)
+{
+    const struct place inlined = {at.node, at.line + 1}, next = {p->nodes.at[at.node].parent, 0};
+    return inlined.line < location_of(p, at)->nr_lines ? inlined : next;
 }
 
 /* Whether all functions at a place pass on. */
@@ -94,12 +134,11 @@ static bool place_passes_on(const struct profile *p, uint32_t node)
 
 /* Whether a place may be a Lua's own code, between its allocator and the Lua function that makes an
  * object: a name of Lua's, or none. */
-static bool may_be_lua(const struct profile *p, uint32_t node)
+static bool may_be_lua(const struct profile *p, struct place at)
 {
     static const char *const names[] = {"lua_",  "luaL_", "luaC_", "luaD_", "luaF_", "luaH_",
                                         "luaM_", "luaO_", "luaS_", "luaV_", "lj_",   "l_alloc"};
-    const struct profile_line *line;
-    const struct profile_function *f = function_of(p, node, &line);
+    const struct profile_function *f = function_of(p, at);
     if (profile_is_managed(f->kind))
         return false;
     if (!f->symbol || strstr(f->symbol, ":fn_"))
@@ -110,59 +149,131 @@ static bool may_be_lua(const struct profile *p, uint32_t node)
     return false;
 }
 
-/* Returns the node of the site: `node` itself if all frames pass on. */
-static uint32_t site_of(const struct profile *p, uint32_t node)
+/* Returns the last of a frame's places, which is not inlined. */
+static struct place outermost(const struct profile *p, uint32_t node)
 {
-    const struct profile_line *line;
+    struct place at = {node, 0};
+    if (node)
+        at.line = location_of(p, at)->nr_lines - 1;
+    return at;
+}
+
+/* Returns the site of a stack: the Lua function, if a Lua allocates; its innermost frame if all
+ * frames pass on. */
+static struct place site_of(const struct profile *p, uint32_t node)
+{
     uint32_t site = node;
     while (site && place_passes_on(p, site))
         site = p->nodes.at[site].parent;
     uint32_t caller = site;
-    while (caller && may_be_lua(p, caller))
+    while (caller && may_be_lua(p, outermost(p, caller)))
         caller = p->nodes.at[caller].parent;
-    bool is_lua = caller && function_of(p, caller, &line)->kind == FRAME_LUA;
-    return is_lua ? caller : site ? site : node;
+    bool is_lua = caller && function_of(p, outermost(p, caller))->kind == FRAME_LUA;
+    return outermost(p, is_lua ? caller : site ? site : node);
+}
+
+/* Whether a function of Node.js only makes what its caller wants: a Buffer. */
+static bool makes_buffers(const struct profile_line *line)
+{
+    static const char *const files[] = {"node:buffer", "node:internal/buffer"};
+    for (size_t i = 0; line->file && i < sizeof(files) / sizeof(*files); i++)
+        if (strcmp(line->file, files[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a function is one of V8's own. */
+static bool is_inside_v8(const struct profile_function *f)
+{
+    static const char *const symbols[] = {"v8::internal::", "Builtins_", "_ZN2v88internal"};
+    for (size_t i = 0; f->symbol && i < sizeof(symbols) / sizeof(*symbols); i++)
+        if (begins(f->symbol, symbols[i]))
+            return true;
+    return passes_on(f);
+}
+
+/* The same of what V8 allocates: the innermost managed function. If there is none, who calls V8. */
+static struct place v8_site_of(const struct profile *p, uint32_t node)
+{
+    struct place at = {node, 0}, first = {0, 0};
+    for (; at.node; at = caller_of(p, at)) {
+        if (!profile_is_managed(function_of(p, at)->kind))
+            continue;
+        if (!first.node)
+            first = at;
+        if (!makes_buffers(line_of(p, at)))
+            return at;
+    }
+    for (at = (struct place){node, 0}; !first.node && at.node; at = caller_of(p, at))
+        if (!is_inside_v8(function_of(p, at)))
+            return at;
+    return first.node ? first : outermost(p, node);
+}
+
+static bool is_of_v8(enum alloc_kind kind)
+{
+    return kind == ALLOC_JS || kind == ALLOC_JS_EXTERNAL;
 }
 
 /* ---- summing up ------------------------------------------------------------------------------ */
 
-/* What tells a frame from others: its place; of a managed function, whose bytecode has many places
- * in a line, the line. */
-static uint64_t frame_key(const struct profile *p, uint32_t node)
+/* What tells places apart: V8 has several pieces of code for one function, and moves them; a
+ * bytecode has many places in a line. Of V8's sites themselves it is the function alone: optimized
+ * code does not tell which line allocates. */
+static uint64_t identity(const struct profile *p, struct place at, bool itself)
 {
-    const struct profile_line *line;
-    bool managed = profile_is_managed(function_of(p, node, &line)->kind);
-    return managed ? hash_combine(line->function + 1U, line->line) : p->nodes.at[node].location;
+    const struct profile_line *line = line_of(p, at);
+    if (profile_is_managed(p->functions.at[line->function].kind))
+        return (uint64_t)line->function << 32 | (itself ? 0 : line->line);
+    return hash_combine((uint64_t)p->nodes.at[at.node].location << 32 | at.line, UINT64_MAX);
+}
+
+static bool same_place(const struct profile *p, struct place a, struct place b, bool itself)
+{
+    const struct profile_line *x = line_of(p, a), *y = line_of(p, b);
+    if (profile_is_managed(p->functions.at[x->function].kind))
+        return x->function == y->function && (itself || x->line == y->line);
+    return p->nodes.at[a.node].location == p->nodes.at[b.node].location && a.line == b.line;
 }
 
 /* Two stacks are of one site if its frame and the callers that are told are the same. */
-static uint64_t path_hash(const struct leaks *l, uint32_t node)
+static uint64_t path_hash(const struct leaks *l, const struct site *s)
 {
-    uint64_t hash = 0;
-    for (unsigned i = 0; node && i <= l->options.depth;
-         i++, node = l->profile->nodes.at[node].parent)
-        hash = hash_combine(hash, frame_key(l->profile, node));
+    struct place at = s->place;
+    uint64_t hash = s->kind;
+    for (unsigned i = 0; at.node && i <= l->options.depth; i++, at = caller_of(l->profile, at))
+        hash = hash_combine(hash, identity(l->profile, at, !i && is_of_v8(s->kind)));
     return hash;
 }
 
-static bool same_path(const struct leaks *l, uint32_t a, uint32_t b)
+static bool same_path(const struct leaks *l, const struct site *x, const struct site *y)
 {
-    const struct profile_node *nodes = l->profile->nodes.at;
-    for (unsigned i = 0; a != b && i <= l->options.depth; i++) {
-        if (!a || !b || frame_key(l->profile, a) != frame_key(l->profile, b))
+    struct place a = x->place, b = y->place;
+    for (unsigned i = 0; i <= l->options.depth && (a.node != b.node || a.line != b.line); i++) {
+        if (!a.node || !b.node || !same_place(l->profile, a, b, !i && is_of_v8(x->kind)))
             return false;
-        a = nodes[a].parent;
-        b = nodes[b].parent;
+        a = caller_of(l->profile, a);
+        b = caller_of(l->profile, b);
     }
-    return true;
+    return x->kind == y->kind;
 }
 
-static struct site *site_get(struct leaks *l, uint32_t node)
+static struct site *site_get(struct leaks *l, enum alloc_kind kind, uint32_t node)
 {
-    const struct site new = {.node = node, .oldest = UINT64_MAX};
-    uint32_t at = hash_table_intern(&l->nodes, path_hash(l, node), &l->sites, i,
-                                    same_path(l, l->sites.at[i].node, node), new);
-    return at == HASH_TABLE_NONE ? NULL : &l->sites.at[at];
+    struct site new = {.place = is_of_v8(kind) ? v8_site_of(l->profile, node)
+                                               : site_of(l->profile, node),
+                       .kind = kind,
+                       .oldest = UINT64_MAX};
+    const uint32_t line = new.place.node ? line_of(l->profile, new.place)->line : 0;
+    uint32_t at = hash_table_intern(&l->nodes, path_hash(l, &new), &l->sites, i,
+                                    same_path(l, &l->sites.at[i], &new), new);
+    if (at == HASH_TABLE_NONE)
+        return NULL;
+    struct site *site = &l->sites.at[at];
+    if (line && !site->line)
+        site->line = line;
+    site->lines |= line && line != site->line;
+    return site;
 }
 
 static void site_take(struct site *to, const struct profile_sample *s,
@@ -186,45 +297,87 @@ static int by_growth(const void *a, const void *b)
         return x->growth < y->growth ? 1 : -1;
     if (x->in_use != y->in_use)
         return x->in_use < y->in_use ? 1 : -1;
-    return (x->node > y->node) - (x->node < y->node);
+    if (x->kind != y->kind)
+        return x->kind > y->kind ? 1 : -1;
+    return (x->place.node > y->place.node) - (x->place.node < y->place.node);
 }
 
-static bool take_all(struct leaks *l, unsigned event)
+static struct sum *sum_of(struct leaks *l, unsigned event)
+{
+    vec_foreach (sum, &l->sums)
+        if (sum->event->index == event)
+            return sum;
+    return NULL;
+}
+
+static bool take(struct leaks *l, struct sum *sum, const struct profile_sample *s,
+                 const struct profile_block *block)
+{
+    const uint64_t end = sum->event->until;
+    const uint64_t until = block->known < end ? block->known : end;
+    sum->from = sum->from || !is_of_v8(sum->event->kind) ? sum->from : s->time;
+    const uint64_t from = sum->from ? sum->from : l->from;
+    const uint64_t time = until > from ? until - from : 1;
+    sum->all.all += s->period;
+    sum->objects += block->objects;
+    if (s->time <= sum->event->peak && block->known &&
+        (!block->freed || block->freed > sum->event->peak))
+        sum->peak += s->period;
+    if (!block->followed) {
+        sum->not_followed += s->period;
+        return true;
+    }
+    /* What was allocated later may be known to be freed, but then the rest is not known. */
+    struct site *site = site_get(l, sum->event->kind, s->node);
+    if (!site)
+        return false;
+    if (s->time > until && is_of_v8(sum->event->kind)) {
+        sum->not_judged += block->freed ? 0 : s->period;
+        site->not_judged += block->freed ? 0 : s->period;
+        site->after += s->period;
+        return true;
+    }
+    uint64_t third = (s->time - from) * THIRDS / time;
+    unsigned in = third < THIRDS ? (unsigned)third : THIRDS - 1;
+    const uint64_t all = sum->all.all;
+    site->end = end;
+    site->time = time > site->time ? time : site->time;
+    sum->until = until > sum->until ? until : sum->until;
+    site_take(site, s, block, in);
+    site_take(&sum->all, s, block, in);
+    sum->all.all = all;
+    return true;
+}
+
+static bool take_all(struct leaks *l)
 {
     const struct profile *p = l->profile;
-    const uint64_t time = l->until > l->from ? l->until - l->from : 1;
-    l->sum.oldest = UINT64_MAX;
     for (size_t i = 0; i < p->samples.nr; i++) {
         const struct profile_sample *s = &p->samples.at[i];
-        if (s->event != event || s->time < l->from)
-            continue;
-        uint64_t third = (s->time - l->from) * THIRDS / time;
-        struct site *site = site_get(l, site_of(p, s->node));
-        if (!site)
+        struct sum *sum = sum_of(l, s->event);
+        if (sum && s->time >= l->from && !take(l, sum, s, &p->blocks.at[i]))
             return false;
-        unsigned in = third < THIRDS ? (unsigned)third : THIRDS - 1;
-        site_take(site, s, &p->blocks.at[i], in);
-        site_take(&l->sum, s, &p->blocks.at[i], in);
-        l->all_objects += p->blocks.at[i].objects;
-        if (s->time <= l->peak_time &&
-            (!p->blocks.at[i].freed || p->blocks.at[i].freed > l->peak_time))
-            l->peak += s->period;
     }
     return true;
 }
 
-struct leaks *leaks_create(const struct profile *p, unsigned event, const struct leaks_times *times,
-                           const struct leaks_options *options)
+struct leaks *leaks_create(const struct profile *p, const struct leaks_event *events, size_t nr,
+                           const struct leaks_times *times, const struct leaks_options *options)
 {
     struct leaks *l = calloc(1, sizeof(*l));
-    if (!l)
+    bool ok = l != NULL;
+    if (!ok)
         return NULL;
     l->profile = p;
     l->options = *options;
     l->from = times->from;
     l->until = times->until;
-    l->peak_time = times->peak;
-    if (!take_all(l, event)) {
+    for (size_t i = 0; ok && i < nr; i++) {
+        const struct sum sum = {.event = &events[i],
+                                .all = {.kind = events[i].kind, .oldest = UINT64_MAX}};
+        ok = vec_push(&l->sums, sum);
+    }
+    if (!ok || !take_all(l)) {
         leaks_free(l);
         return NULL;
     }
@@ -243,6 +396,7 @@ void leaks_free(struct leaks *l)
     if (!l)
         return;
     vec_free(&l->sites);
+    vec_free(&l->sums);
     hash_table_free(&l->nodes);
     free(l);
 }
@@ -255,17 +409,19 @@ static double seconds(uint64_t ns)
 }
 
 /* Bytes a second of what stays. */
-static uint64_t rate(const struct leaks *l, uint64_t growth)
+static uint64_t rate(const struct site *s)
 {
-    double time = seconds(l->until > l->from ? l->until - l->from : 1) / THIRDS;
-    return (uint64_t)((double)growth / time);
+    return s->time ? (uint64_t)((double)s->growth / (seconds(s->time) / THIRDS)) : 0;
 }
 
-/* Whether a site is told: `nr` have been told before it. */
+/* Whether a site is told: `nr` have been told before it. Its share is that of its kind. */
 static bool is_told(const struct leaks *l, const struct site *s, unsigned nr)
 {
+    uint64_t in_use = 0;
+    vec_foreach (sum, &l->sums)
+        in_use += sum->event->kind == s->kind ? sum->all.in_use : 0;
     return s->in_use && (!l->options.top || nr < l->options.top) &&
-           100.0 * (double)s->in_use >= l->options.least * (double)l->sum.in_use;
+           100.0 * (double)s->in_use >= l->options.least * (double)in_use;
 }
 
 static void put_right(struct text *out, const struct text *cell, unsigned width)
@@ -289,64 +445,159 @@ static void put_amount(struct text *out, uint64_t bytes, const char *behind, uns
     text_free(&cell);
 }
 
-static void put_place(const struct leaks *l, uint32_t node, struct text *out)
+/* Returns the line of a site; 0: it is not known, or not one. */
+static uint32_t site_line(const struct site *s)
 {
-    const struct profile_line *line;
-    const struct profile_function *f = function_of(l->profile, node, &line);
+    return s->lines ? 0 : s->line;
+}
+
+static void put_place(const struct leaks *l, struct place at, uint32_t number, struct text *out)
+{
+    const struct profile_line *line = line_of(l->profile, at);
+    const struct profile_function *f = function_of(l->profile, at);
     if (profile_is_managed(f->kind))
         text_managed_symbol(out, f->name);
     else
         text_symbol(out, f->name);
-    if (line->file && line->line && !profile_is_managed(f->kind)) {
+    if (line->file && number && !profile_is_managed(f->kind)) {
         text_string(out, "  ");
         text_clean(out, base_name(line->file));
-        text_printf(out, ":%" PRIu32, line->line);
-    } else if (line->line) {
-        text_printf(out, "  line %" PRIu32, line->line);
+        text_printf(out, ":%" PRIu32, number);
+    } else if (number) {
+        text_printf(out, "  line %" PRIu32, number);
     } else if (f->symbol && f->module && !profile_is_managed(f->kind)) {
         text_string(out, "  ");
         text_clean(out, base_name(f->module));
     }
 }
 
-static void put_site(const struct leaks *l, const struct site *s, struct text *out)
+/* A site and its callers. */
+static void put_path(const struct leaks *l, const struct site *s, struct text *out)
 {
     enum { INDENT = 20 };
-    put_amount(out, rate(l, s->growth), "/s", 10);
-    put_amount(out, s->in_use, "", 9);
-    text_printf(out, "%8" PRIu64 "%6.1f%%%7.1fs", s->objects,
-                100.0 * (double)s->in_use / (double)s->all, seconds(l->until - s->oldest));
+    if (l->sums.nr > 1)
+        text_printf(out, "  %-11s", alloc_event_name(s->kind));
     text_string(out, "  ");
-    put_place(l, s->node, out);
+    put_place(l, s->place, site_line(s), out);
     text_char(out, '\n');
-    uint32_t node = l->profile->nodes.at[s->node].parent;
-    for (unsigned i = 0; node && i < l->options.depth; i++) {
+    struct place at = caller_of(l->profile, s->place);
+    for (unsigned i = 0; at.node && i < l->options.depth; i++) {
         text_printf(out, "%*s<- ", INDENT, "");
-        put_place(l, node, out);
+        put_place(l, at, line_of(l->profile, at)->line, out);
         text_char(out, '\n');
-        node = l->profile->nodes.at[node].parent;
+        at = caller_of(l->profile, at);
     }
 }
 
-void leaks_put_text(const struct leaks *l, struct text *out)
+static void put_site(const struct leaks *l, const struct site *s, struct text *out)
+{
+    put_amount(out, rate(s), "/s", 10);
+    put_amount(out, s->in_use, "", 9);
+    if (s->kind == ALLOC_JS) /* what was sampled are areas, which hold several objects */
+        text_string(out, "       -");
+    else
+        text_printf(out, "%8" PRIu64, s->objects);
+    text_printf(out, "%6.1f%%%7.1fs", 100.0 * (double)s->in_use / (double)s->all,
+                seconds(s->end - s->oldest));
+    put_path(l, s, out);
+}
+
+static int by_not_judged(const void *a, const void *b)
+{
+    const struct site *x = *(const struct site *const *)a, *y = *(const struct site *const *)b;
+    if (x->not_judged != y->not_judged)
+        return x->not_judged < y->not_judged ? 1 : -1;
+    return (x->place.node > y->place.node) - (x->place.node < y->place.node);
+}
+
+/* Whether a site is told with what is not judged of it: `nr` have been told before it. */
+static bool is_candidate(const struct leaks *l, const struct site *s, unsigned nr)
+{
+    uint64_t all = 0;
+    vec_foreach (sum, &l->sums)
+        all += sum->event->kind == s->kind ? sum->not_judged : 0;
+    return s->not_judged && (!l->options.top || nr < l->options.top) &&
+           100.0 * (double)s->not_judged >= l->options.least * (double)all;
+}
+
+/* What V8's last full collection has not seen. It may be garbage. */
+static void put_not_judged(const struct leaks *l, struct text *out)
+{
+    VEC(const struct site *) sites = {0};
+    unsigned told = 0;
+    vec_foreach (s, &l->sites)
+        if (s->not_judged && !vec_push(&sites, s))
+            out->failed = true;
+    if (sites.nr) {
+        qsort(sites.at, sites.nr, sizeof(*sites.at), by_not_judged);
+        text_string(out, "#\n# Not judged: what no collection has freed since V8's last full one. "
+                         "It may be garbage.\n"
+                         "# STAYS: the share of what the site has allocated since then.\n#\n"
+                         "#               BYTES         STAYS          ");
+        text_string(out, l->sums.nr > 1 ? "KIND         ALLOCATED BY\n#\n" : "ALLOCATED BY\n#\n");
+    }
+    vec_foreach (at, &sites) {
+        const struct site *s = *at;
+        if (!is_candidate(l, s, told++))
+            continue;
+        put_amount(out, s->not_judged, "", 21);
+        text_printf(out, "%13.1f%%%8s", 100.0 * (double)s->not_judged / (double)s->after, "");
+        put_path(l, s, out);
+    }
+    vec_free(&sites);
+}
+
+/* What is not known of an event's memory. */
+static void put_unknown(const struct leaks *l, const struct sum *sum, struct text *out)
+{
+    if (sum->not_judged && sum->until) {
+        text_string(out, "# Not judged, because allocated after V8's last full collection, ");
+        text_printf(out, "%.1f s before the end:\n#   ", seconds(l->until - sum->until));
+        text_amount(out, sum->not_judged, UNIT_BYTES);
+        text_char(out, '\n');
+    } else if (sum->not_judged) {
+        text_string(out, "# Not judged, because V8 made no full collection in this time: ");
+        text_amount(out, sum->not_judged, UNIT_BYTES);
+        text_string(out, "\n#   (it is not known what of it is garbage: record for longer)\n");
+    }
+    if (sum->not_followed) {
+        text_string(out, "# Not followed (the recorder said why): ");
+        text_amount(out, sum->not_followed, UNIT_BYTES);
+        text_char(out, '\n');
+    }
+}
+
+static void put_sum(const struct leaks *l, const struct sum *sum, struct text *out)
+{
+    const bool blocks = sum->event->kind != ALLOC_JS;
+    text_printf(out, "# %.1f s", seconds(l->until - l->from));
+    if (l->sums.nr > 1)
+        text_printf(out, ", %s", alloc_event_name(sum->event->kind));
+    text_string(out, ": ");
+    text_amount(out, sum->all.all, UNIT_BYTES);
+    text_string(out, " allocated");
+    if (blocks)
+        text_printf(out, ", in %" PRIu64 " blocks", sum->objects);
+    text_string(out, "\n# In use at the end: ");
+    text_amount(out, sum->all.in_use, UNIT_BYTES);
+    if (blocks)
+        text_printf(out, ", in %" PRIu64 " blocks", sum->all.objects);
+    text_printf(out, " (%" PRIu64 " samples)\n", sum->all.samples);
+    if (sum->peak) {
+        text_string(out, "# At most in use: ");
+        text_amount(out, sum->peak, UNIT_BYTES);
+        text_printf(out, ", at %.1f s\n", seconds(sum->event->peak - l->from));
+    }
+    put_unknown(l, sum, out);
+}
+
+static void put_sites(const struct leaks *l, struct text *out)
 {
     unsigned told = 0;
-    text_printf(out, "# %.1f s: ", seconds(l->until - l->from));
-    text_amount(out, l->sum.all, UNIT_BYTES);
-    text_printf(out, " allocated, in %" PRIu64 " blocks\n# In use at the end: ", l->all_objects);
-    text_amount(out, l->sum.in_use, UNIT_BYTES);
-    text_printf(out, ", in %" PRIu64 " blocks (%" PRIu64 " samples)\n", l->sum.objects,
-                l->sum.samples);
-    if (l->peak) {
-        text_string(out, "# At most in use: ");
-        text_amount(out, l->peak, UNIT_BYTES);
-        text_printf(out, ", at %.1f s\n", seconds(l->peak_time - l->from));
-    }
-    if (!l->sum.in_use)
-        return;
     text_string(out, "# GROWTH: what stays, of the third of the time of which least stays.\n"
                      "# STAYS: the share of the site's memory that was not freed.\n#\n"
-                     "#   GROWTH   IN USE  BLOCKS  STAYS  OLDEST  ALLOCATED BY\n#\n");
+                     "#   GROWTH   IN USE  BLOCKS  STAYS  OLDEST  ");
+    text_string(out, l->sums.nr > 1 ? "KIND         ALLOCATED BY\n#\n" : "ALLOCATED BY\n#\n");
     vec_foreach (s, &l->sites) {
         if (!is_told(l, s, told))
             continue;
@@ -355,33 +606,65 @@ void leaks_put_text(const struct leaks *l, struct text *out)
     }
 }
 
-static void put_json_place(const struct leaks *l, uint32_t node, struct json *j)
+void leaks_put_text(const struct leaks *l, struct text *out)
 {
-    const struct profile_line *line;
-    const struct profile_function *f = function_of(l->profile, node, &line);
+    uint64_t in_use = 0;
+    vec_foreach (sum, &l->sums) {
+        put_sum(l, sum, out);
+        in_use += sum->all.in_use;
+    }
+    if (in_use)
+        put_sites(l, out);
+    put_not_judged(l, out);
+}
+static void put_json_place(const struct leaks *l, struct place at, uint32_t number, struct json *j)
+{
+    const struct profile_line *line = line_of(l->profile, at);
+    const struct profile_function *f = function_of(l->profile, at);
     json_object(j);
     json_key_string(j, "function", f->name);
     json_key_string(j, "module", f->module);
-    json_position(j, line->file, line->line, line->column);
+    json_position(j, line->file, number, number == line->line ? line->column : 0);
     json_object_end(j);
 }
 
 static void put_json_site(const struct leaks *l, const struct site *s, struct json *j)
 {
     json_object(j);
-    json_key_uint(j, "growth_bytes_per_s", rate(l, s->growth));
+    json_key_string(j, "kind", alloc_event_name(s->kind));
+    json_key_uint(j, "growth_bytes_per_s", rate(s));
     json_key_uint(j, "inuse_space", s->in_use);
-    json_key_uint(j, "inuse_objects", s->objects);
+    if (s->kind != ALLOC_JS)
+        json_key_uint(j, "inuse_objects", s->objects);
     json_key_uint(j, "alloc_space", s->all);
     json_key_uint(j, "samples", s->samples);
-    json_key_uint(j, "oldest_ns", l->until - s->oldest);
-    json_key_uint(j, "newest_ns", l->until - s->newest);
+    json_key_uint(j, "not_judged_space", s->not_judged);
+    if (s->in_use) {
+        json_key_uint(j, "oldest_ns", s->end - s->oldest);
+        json_key_uint(j, "newest_ns", s->end - s->newest);
+    }
     json_key(j, "stack");
     json_array(j);
-    for (uint32_t node = s->node; node; node = l->profile->nodes.at[node].parent)
-        put_json_place(l, node, j);
+    put_json_place(l, s->place, site_line(s), j);
+    for (struct place at = caller_of(l->profile, s->place); at.node; at = caller_of(l->profile, at))
+        put_json_place(l, at, line_of(l->profile, at)->line, j);
     json_array_end(j);
     json_object_end(j);
+}
+
+static void put_json_sum(const struct leaks *l, const struct sum *sum, struct json *j)
+{
+    json_key_uint(j, "alloc_space", sum->all.all);
+    if (sum->event->kind != ALLOC_JS) {
+        json_key_uint(j, "alloc_objects", sum->objects);
+        json_key_uint(j, "inuse_objects", sum->all.objects);
+    }
+    json_key_uint(j, "inuse_space", sum->all.in_use);
+    json_key_uint(j, "peak_space", sum->peak);
+    json_key_uint(j, "peak_ns", sum->peak ? sum->event->peak - l->from : 0);
+    json_key_uint(j, "samples", sum->all.samples);
+    json_key_uint(j, "not_judged_space", sum->not_judged);
+    json_key_uint(j, "not_followed_space", sum->not_followed);
 }
 
 void leaks_put_json(const struct leaks *l, struct json *j)
@@ -389,17 +672,22 @@ void leaks_put_json(const struct leaks *l, struct json *j)
     unsigned told = 0;
     json_object(j);
     json_key_uint(j, "duration_ns", l->until - l->from);
-    json_key_uint(j, "alloc_space", l->sum.all);
-    json_key_uint(j, "alloc_objects", l->all_objects);
-    json_key_uint(j, "inuse_space", l->sum.in_use);
-    json_key_uint(j, "inuse_objects", l->sum.objects);
-    json_key_uint(j, "peak_space", l->peak);
-    json_key_uint(j, "peak_ns", l->peak ? l->peak_time - l->from : 0);
-    json_key_uint(j, "samples", l->sum.samples);
+    json_key(j, "kinds");
+    json_array(j);
+    vec_foreach (sum, &l->sums) {
+        json_object(j);
+        json_key_string(j, "kind", alloc_event_name(sum->event->kind));
+        put_json_sum(l, sum, j);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    /* (Those of the first kind have stood here alone.) */
+    if (l->sums.nr && l->sums.at[0].event->kind == ALLOC_MALLOC)
+        put_json_sum(l, &l->sums.at[0], j);
     json_key(j, "sites");
     json_array(j);
     vec_foreach (s, &l->sites) {
-        if (!is_told(l, s, told))
+        if (!is_told(l, s, told) && !is_candidate(l, s, told))
             continue;
         put_json_site(l, s, j);
         told++;

@@ -434,9 +434,20 @@ bool replay_freed(const struct replay *r, const struct sample *s, uint64_t *ret)
     return r->log && memory_log_freed(r->log, s->addr, ret);
 }
 
-uint64_t replay_allocations_peak(const struct replay *r)
+uint64_t replay_allocations_peak(const struct replay *r, enum alloc_kind kind)
 {
-    return r->log ? memory_log_peak(r->log) : 0;
+    return r->log ? memory_log_peak(r->log, kind) : 0;
+}
+
+bool replay_allocation_known(const struct replay *r, const struct sample *s, uint64_t *ret)
+{
+    enum alloc_kind kind;
+    *ret = 0;
+    if (!r->log || !s->event || !perfdata_alloc_kind(s->event, &kind) ||
+        !alloc_is_followed(s, kind))
+        return false;
+    *ret = memory_log_known(r->log, kind, s->pid, s->tid);
+    return true;
 }
 
 bool replay_allocations_end(const struct replay *r, uint64_t *ret)
@@ -448,17 +459,17 @@ bool replay_alloc_weight(const struct replay *r, const struct sample *s, enum al
                          uint64_t *ret)
 {
     enum alloc_kind kind;
-    uint64_t when;
+    uint64_t when, peak;
     bool in_use = which == ALLOC_WEIGHT_INUSE_SPACE || which == ALLOC_WEIGHT_INUSE_OBJECTS;
     bool at_peak = which == ALLOC_WEIGHT_PEAK_SPACE || which == ALLOC_WEIGHT_PEAK_OBJECTS;
     bool objects = which == ALLOC_WEIGHT_OBJECTS || which == ALLOC_WEIGHT_INUSE_OBJECTS ||
                    which == ALLOC_WEIGHT_PEAK_OBJECTS;
-    uint64_t peak = replay_allocations_peak(r);
     if (which == ALLOC_WEIGHT_NONE || !s->event || !perfdata_alloc_kind(s->event, &kind))
         return false;
     *ret = objects ? alloc_objects(s) : s->period;
-    if ((in_use || at_peak) && kind != ALLOC_MALLOC)
-        *ret = 0; /* (frees of other kinds are not seen) */
+    peak = at_peak ? replay_allocations_peak(r, kind) : 0;
+    if ((in_use || at_peak) && !alloc_is_followed(s, kind))
+        *ret = 0; /* (its free would not be seen) */
     else if (in_use && replay_freed(r, s, &when))
         *ret = 0;
     else if (at_peak && (s->time > peak || (replay_freed(r, s, &when) && when <= peak)))

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "dso/dso.h"
 #include "base/text.h"
+#include "perfdata/alloc.h"
 #include "perfdata/perfdata.h"
 #include "session/session.h"
 #include "symbols/symbols.h"
@@ -241,8 +242,13 @@ bool replay_alloc_weight(const struct replay *r, const struct sample *s, enum al
 /* Get when the block of a sampled allocation was freed, ns. Returns false if it was not, as far as
  * the recording tells. */
 bool replay_freed(const struct replay *r, const struct sample *s, uint64_t *ret);
-/* Returns the time at which most of the recorded allocations is in use, ns; 0: there are none. */
-uint64_t replay_allocations_peak(const struct replay *r);
+/* Returns the time at which most of the recorded allocations of a kind is in use, ns; 0: there are
+ * none. */
+uint64_t replay_allocations_peak(const struct replay *r, enum alloc_kind kind);
+/* Get up to when it is known whether the block of a sampled allocation is in use, ns: for V8's
+ * objects, the last full collection. 0: it is not known; UINT64_MAX: to the end. Returns false if
+ * it is no such sample, or its free would not be seen. */
+bool replay_allocation_known(const struct replay *r, const struct sample *s, uint64_t *ret);
 /* Get the time from which on no allocations were recorded, ns. Returns false if they were up to the
  * end. */
 bool replay_allocations_end(const struct replay *r, uint64_t *ret);

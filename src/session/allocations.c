@@ -9,9 +9,10 @@
 bool allocations_take(struct allocations *a, const struct sample *s)
 {
     enum alloc_kind kind;
-    const struct allocation new = {.serial = s->addr, .time = s->time, .weight = s->period};
-    if (!s->event || !perfdata_alloc_kind(s->event, &kind) || kind != ALLOC_MALLOC)
+    struct allocation new = {.serial = s->addr, .time = s->time, .weight = s->period};
+    if (!s->event || !perfdata_alloc_kind(s->event, &kind) || !alloc_is_followed(s, kind))
         return true;
+    new.kind = kind;
     return vec_push(&a->all, new);
 }
 
@@ -27,9 +28,32 @@ bool allocations_when_freed(const struct allocations *a, uint64_t serial, uint64
     return time != 0;
 }
 
+static uint64_t thread_key(uint32_t pid, uint32_t tid)
+{
+    return ((uint64_t)pid << 32 | tid) + 1;
+}
+
+bool allocations_collected(struct allocations *a, uint32_t pid, uint32_t tid, uint64_t time)
+{
+    const uint64_t key = thread_key(pid, tid);
+    if ((uintptr_t)table_get(&a->collected, key) > time) /* records may come in any order */
+        return true;
+    return table_put(&a->collected, key, (void *)(uintptr_t)(time + 1));
+}
+
+uint64_t allocations_known(const struct allocations *a, enum alloc_kind kind, uint32_t pid,
+                           uint32_t tid)
+{
+    if (kind == ALLOC_MALLOC)
+        return UINT64_MAX;
+    uintptr_t time = (uintptr_t)table_get(&a->collected, thread_key(pid, tid));
+    return time ? time - 1 : 0;
+}
+
 /* Memory in use becomes more, or less. */
 struct change {
     uint64_t time, weight;
+    enum alloc_kind kind;
     bool less;
 };
 
@@ -44,24 +68,26 @@ static int by_time(const void *a, const void *b)
 bool allocations_seal(struct allocations *a)
 {
     VEC(struct change) changes = {0};
-    uint64_t in_use = 0, most = 0, when;
+    uint64_t in_use[ALLOC_KINDS] = {0}, most[ALLOC_KINDS] = {0}, when;
     bool ok = true;
     vec_foreach (one, &a->all) {
-        const struct change more = {one->time, one->weight, false};
+        const struct change more = {one->time, one->weight, one->kind, false};
         ok = ok && vec_push(&changes, more);
         if (!allocations_when_freed(a, one->serial, &when))
             continue;
-        const struct change less = {when > one->time ? when : one->time, one->weight, true};
+        const struct change less = {when > one->time ? when : one->time, one->weight, one->kind,
+                                    true};
         ok = ok && vec_push(&changes, less);
     }
     if (ok && changes.nr)
         qsort(changes.at, changes.nr, sizeof(*changes.at), by_time);
     for (size_t i = 0; ok && i < changes.nr; i++) {
         const struct change *c = &changes.at[i];
-        in_use = c->less ? in_use - c->weight : in_use + c->weight;
-        if (in_use > most)
-            a->peak = c->time;
-        most = in_use > most ? in_use : most;
+        uint64_t *now = &in_use[c->kind];
+        *now = c->less ? *now - c->weight : *now + c->weight;
+        if (*now > most[c->kind])
+            a->peaks[c->kind] = c->time;
+        most[c->kind] = *now > most[c->kind] ? *now : most[c->kind];
     }
     vec_free(&changes);
     vec_free(&a->all);
@@ -72,4 +98,5 @@ void allocations_free(struct allocations *a)
 {
     vec_free(&a->all);
     table_free(&a->freed);
+    table_free(&a->collected);
 }

@@ -1583,6 +1583,10 @@ static int take_sample(struct memory_log *log, const struct perfdata *pd, const 
         return allocations_freed(&log->allocations, e.head.sequence, rec->time)
                    ? 0
                    : error_no_memory(err);
+    if (e.head.kind == VMEVENT_COLLECTED)
+        return allocations_collected(&log->allocations, e.head.pid, e.head.tid, rec->time)
+                   ? 0
+                   : error_no_memory(err);
     return memory_log_add(log, &e, err);
 }
 
@@ -1591,9 +1595,15 @@ bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *r
     return allocations_when_freed(&log->allocations, serial, ret);
 }
 
-uint64_t memory_log_peak(const struct memory_log *log)
+uint64_t memory_log_peak(const struct memory_log *log, enum alloc_kind kind)
 {
-    return log->allocations.peak;
+    return log->allocations.peaks[kind];
+}
+
+uint64_t memory_log_known(const struct memory_log *log, enum alloc_kind kind, uint32_t pid,
+                          uint32_t tid)
+{
+    return allocations_known(&log->allocations, kind, pid, tid);
 }
 
 bool memory_log_faults(const struct memory_log *log, const struct sample *s,

@@ -9,6 +9,7 @@
 #define SESSION_RECORDED_MEMORY_H
 
 #include "base/error.h"
+#include "perfdata/alloc.h"
 #include "perfdata/perfdata.h"
 #include "perfdata/vmevent.h"
 #include "unwind/memory.h"
@@ -118,9 +119,13 @@ struct memory_log_stats memory_log_stats(const struct memory_log *log);
 /* Get when the block of a sampled allocation was freed (perfdata/alloc.h), ns. Returns false if it
  * was not. */
 bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *ret);
-/* Returns the first time at which most of the sampled allocations' memory is in use, ns. 0: there
- * are none. */
-uint64_t memory_log_peak(const struct memory_log *log);
+/* Returns the first time at which most of the sampled allocations' memory of a kind is in use, ns.
+ * 0: there are none. */
+uint64_t memory_log_peak(const struct memory_log *log, enum alloc_kind kind);
+/* Returns up to when it is known whether the blocks of a kind that a thread has allocated are in
+ * use, ns. 0: it is not. */
+uint64_t memory_log_known(const struct memory_log *log, enum alloc_kind kind, uint32_t pid,
+                          uint32_t tid);
 /* Get for how many halves of faults of pages a sampled one stands (perfdata/resident.h); 0: its
  * page had another sampled fault before. Returns false if that is not known. */
 struct resident_fault;

@@ -144,6 +144,7 @@ static uint32_t thread_of(struct profile_worker *w, const struct replay_sample *
 static struct profile_block block_of(const struct replay *r, const struct sample *s)
 {
     struct profile_block b = {.objects = 1};
+    b.followed = replay_allocation_known(r, s, &b.known);
     if (!replay_alloc_weight(r, s, ALLOC_WEIGHT_OBJECTS, &b.objects) ||
         !replay_freed(r, s, &b.freed))
         b.freed = 0;

@@ -70,6 +70,8 @@ struct profile_sample {
 struct profile_block {
     uint64_t objects; /* that it stands for */
     uint64_t freed;   /* ns of the recording's clock; 0: the block was not freed */
+    uint64_t known;   /* up to when this is known (replay_allocation_known()) */
+    bool followed;    /* else its free would not be seen */
 };
 
 struct profile_worker;

@@ -102,7 +102,8 @@ static const struct later {
     int major, minor, attach_type;
 } later[] = {{"alloc_session", 6, 13, 57}, /* BPF_TRACE_UPROBE_SESSION, where headers know it */
              {"alloc_call", 5, 15, 0},
-             {"alloc_return", 5, 15, 0}};
+             {"alloc_return", 5, 15, 0},
+             {"alloc_collect", 5, 15, 0}};
 
 static const struct later *later_find(const char *program)
 {

@@ -3,8 +3,11 @@
 #include "dso/dso.h"
 #include "live/alloc_functions.h"
 #include "live/alloc_record.h"
+#include "live/alloc_v8.h"
 #include "perfdata/alloc.h"
+#include "perfdata/vmevent_layout.h"
 #include "session/allocations.h"
+#include "unwind/v8/layout.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -210,10 +213,37 @@ static void the_peak_is_when_most_is_in_use(void **state)
     assert_true(allocations_freed(&a, 1, 35));
     assert_true(allocations_freed(&a, 7, 5)); /* of an allocation that was lost */
     assert_true(allocations_seal(&a));
-    assert_int_equal(a.peak, 30);
+    assert_int_equal(a.peaks[ALLOC_MALLOC], 30);
+    assert_int_equal(a.peaks[ALLOC_JS], 0); /* it is not followed */
     assert_true(allocations_when_freed(&a, 0, &when) && when == 30);
     assert_true(allocations_when_freed(&a, 1, &when) && when == 35);
     assert_false(allocations_when_freed(&a, 4, &when));
+    allocations_free(&a);
+}
+
+/* V8's objects count by themselves, if they are followed, and up to the last full collection of
+ * their thread's heap. */
+static void what_v8_has_is_known_up_to_a_collection(void **state)
+{
+    const struct perfdata_event js_event = begin(ALLOC_JS, 0, false),
+                                malloc_event = begin(ALLOC_MALLOC, 0, false);
+    struct allocations a = {0};
+    (void)state;
+    take(&a, &malloc_event, 1, 10, 5);
+    take(&a, &js_event, 2 | VMEVENT_FOLLOWED, 20, 1000);
+    take(&a, &js_event, 3 | VMEVENT_FOLLOWED, 30, 1000);
+    take(&a, &js_event, 4, 40, 1000000); /* not followed */
+    assert_true(allocations_freed(&a, 2 | VMEVENT_FOLLOWED, 50));
+    assert_true(allocations_collected(&a, 7, 8, 60));
+    assert_true(allocations_collected(&a, 7, 8, 55)); /* of another cpu's ring */
+    assert_true(allocations_seal(&a));
+    assert_int_equal(a.peaks[ALLOC_JS], 30);
+    assert_int_equal(a.peaks[ALLOC_MALLOC], 10);
+    assert_int_equal(allocations_known(&a, ALLOC_JS, 7, 8), 60);
+    assert_int_equal(allocations_known(&a, ALLOC_JS_EXTERNAL, 7, 8), 60);
+    assert_int_equal(allocations_known(&a, ALLOC_JS, 7, 9), 0);
+    assert_int_equal(allocations_known(&a, ALLOC_JS, 8, 7), 0);
+    assert_true(allocations_known(&a, ALLOC_MALLOC, 7, 9) == UINT64_MAX);
     allocations_free(&a);
 }
 
@@ -223,9 +253,52 @@ static void without_allocations_there_is_no_peak(void **state)
     uint64_t when;
     (void)state;
     assert_true(allocations_seal(&a));
-    assert_int_equal(a.peak, 0);
+    assert_int_equal(a.peaks[ALLOC_MALLOC], 0);
     assert_false(allocations_when_freed(&a, 0, &when));
     allocations_free(&a);
+}
+
+/* ---- V8 -------------------------------------------------------------------------------------- */
+
+/* Its objects are followed only if all functions are found that collect, and its layout is known.
+ */
+static void a_v8_is_followed_if_it_is_known(void **state)
+{
+    struct alloc_function all[ALLOC_COLLECTIONS] = {{.shape = ALLOC_V8_OBJECT}};
+    struct v8_layout l = {.verified = true,
+                          .version = {11, 3},
+                          .chunk_flags = 8,
+                          .chunk_meta = V8_UNKNOWN,
+                          .chunk_heap = 16,
+                          .chunk_marks = 320,
+                          .smi_shift = 31};
+    struct alloc_v8_process p;
+    char line[300];
+    (void)state;
+    for (int i = 1; i < ALLOC_COLLECTIONS; i++)
+        all[i].shape = ALLOC_COLLECTS | (uint64_t)i << ALLOC_SIZE;
+    alloc_v8_set(&l, all, ALLOC_COLLECTIONS, &p);
+    assert_int_equal(p.state, ALLOC_V8_KNOWN);
+    assert_true(p.layout.known && p.layout.flags == 8 && p.layout.marks == 320);
+    assert_false(p.layout.described);
+    assert_false(alloc_v8_problem(&p, 1, "", line, sizeof(line)));
+    assert_true(alloc_v8_problem(&p, 1, "the kernel refuses it", line, sizeof(line)));
+    assert_non_null(strstr(line, "the kernel refuses it"));
+    l.chunk_meta = 8;
+    alloc_v8_set(&l, all, ALLOC_COLLECTIONS, &p);
+    assert_true(p.layout.described && p.layout.description == 8);
+    l.verified = false;
+    alloc_v8_set(&l, all, ALLOC_COLLECTIONS, &p);
+    assert_int_equal(p.state, ALLOC_V8_NEW);
+    assert_false(p.layout.known);
+    assert_true(alloc_v8_problem(&p, 1, "", line, sizeof(line)));
+    assert_non_null(strstr(line, "11.3"));
+    l.verified = true;
+    all[ALLOC_MARKED].shape = 0;
+    alloc_v8_set(&l, all, ALLOC_COLLECTIONS, &p);
+    assert_int_equal(p.state, ALLOC_V8_STRIPPED);
+    assert_true(alloc_v8_problem(&p, 1, "", line, sizeof(line)));
+    assert_non_null(strstr(line, ".symtab"));
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -285,7 +358,9 @@ int main(void)
         cmocka_unit_test(a_sample_gets_its_form),
         cmocka_unit_test(damage_and_other_events_are_told),
         cmocka_unit_test(the_peak_is_when_most_is_in_use),
+        cmocka_unit_test(what_v8_has_is_known_up_to_a_collection),
         cmocka_unit_test(without_allocations_there_is_no_peak),
+        cmocka_unit_test(a_v8_is_followed_if_it_is_known),
         cmocka_unit_test(the_malloc_of_a_process_is_found),
         cmocka_unit_test(a_process_that_is_gone_has_none),
     };

@@ -182,6 +182,7 @@ enum { V8_UNKNOWN = INT32_MIN };
     X(chunk_allocated, "", U, U, U, 40, 40, 40, 48, 24, 24, 24, 24, "description of a chunk: bytes of objects") \
     X(chunk_owner, "", U, U, U, 64, 64, 64, 72, 80, 80, 80, 80, "description of a chunk: space") \
     X(chunk_next, "", U, U, U, 232, 264, 240, 264, 280, 264, 272, 256, "description of a chunk: the next one of the space; the one before follows") \
+    X(chunk_marks, "", U, U, U, 296, 320, 296, 320, 336, 320, 336, 320, "description of a chunk: a bit for each word, set if a live object begins there") \
     X(type_context, "", U, U, U, 207, 205, 205, 190, 221, 220, 221, 221, "first of the ten types of contexts") \
     X(type_dispatch, "", U, U, U, U, U, U, 214, 197, 189, 187, 188, "type of WasmDispatchTable") \
     X(type_imports, "", U, U, U, U, U, U, U, U, U, U, 200, "type of WasmDispatchTableForImports") \
