@@ -1279,10 +1279,11 @@ static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, co
     l->end = h->end;
     l->now = now;
     l->nr = l->calls = 0;
+    int own = lua_build_at(l, h->ip) < VMSTACK_LUA_BUILDS;
     for (int i = 0; i < VMSTACK_KEPT; i++)
-        lua_test(l, h->kept[i]);
-    lua_test(l, h->dispatch);
-    lua_test(l, h->argument);
+        lua_test(l, h->kept[i], own);
+    lua_test(l, h->dispatch, own);
+    lua_test(l, h->argument, own);
     lua_find(h->ip, h->kept[KEPT_FP]);
     uint32_t nr = l->nr;
     for (uint32_t i = 0; i < VMSTACK_LUA_STATES; i++)

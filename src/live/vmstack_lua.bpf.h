@@ -23,10 +23,13 @@ struct {
 enum {
     LUA_BELOW = 64,  /* words below a return address that are tested, until one is a state */
     LUA_PUSHED = 16, /* of these, the words in which the called function has pushed registers */
+    LUA_OWN = 6,     /* ... and of these, those of execute: as many as a call preserves */
     LUA_CHUNK = 128, /* words of the native stack that are examined at once, besides these */
     LUA_TESTED = 256, /* words whose test is remembered; a power of two */
-    /* For so long a word that was no state is not tested again. Reading what it points to is most of
-     * what a sample costs. A state that is made at such an address is found that much later. */
+    /* For so long a word of execute's registers that was no state is not tested again: reading what
+     * words point to is most of what a sample costs. They point to what the running function uses,
+     * which is in use, and so no state the next moment. (In other functions' registers may be what
+     * the collector frees, and what is a coroutine soon.) */
     LUA_TESTED_NS = 2000000,
     LUA_HEAD = 48,   /* bytes of a lua_State that a test needs */
     LUA_SLOT = 16,   /* bytes of a slot of the Lua stack */
@@ -61,9 +64,10 @@ struct lua_scratch {
     uint32_t builds[VMSTACK_LUA_STATES];
     uint64_t lowest, highest;     /* addresses of states of this process */
     struct vmstack_lua_builds of; /* of the process that was sampled last */
-    /* Words tested lately; `when`: twice the time of the run (ns), plus the result. */
+    /* Words tested lately. */
     struct {
-        uint64_t key, when; /* LUA_KEY */
+        uint64_t key, when; /* LUA_KEY; time of the run (ns) */
+        uint32_t is, kept;  /* the result; whether it is valid for a while */
     } tested[LUA_TESTED];
     uint64_t now; /* of this run */
     uint64_t head[LUA_HEAD / 8];
@@ -88,7 +92,7 @@ struct {
 
 int lua_widen(uint64_t L);
 int lua_main_thread_is(uint64_t g, uint32_t build);
-int lua_test_at(uint64_t word);
+int lua_test_at(uint64_t word, uint32_t own);
 int lua_return_address(uint32_t at, uint64_t frame);
 int lua_scan(uint64_t from);
 int lua_find(uint64_t ip, uint64_t bp);
@@ -188,6 +192,14 @@ static __always_inline int lua_is_of(const struct lua_scratch *l, uint32_t i)
     return at < LUA_HEAD / 8 && lua_main_thread_is(l->head[at], i);
 }
 
+/* Whether a state was found at this address before. A coroutine often has the memory of one that is
+ * dead. */
+static __always_inline int lua_was_state(const struct lua_scratch *l, uint64_t word)
+{
+    const struct lua_known *known = lua_known_get();
+    return known && known->states[lua_hash(word) & (VMSTACK_LUA_RECENT - 1)] == LUA_KEY(l, word);
+}
+
 /* Whether a word looks like an address outside of the native stack. */
 static __always_inline int lua_is_address(const struct lua_scratch *l, uint64_t word)
 {
@@ -195,19 +207,22 @@ static __always_inline int lua_is_address(const struct lua_scratch *l, uint64_t 
            word - l->from >= l->end - l->from;
 }
 
-/* Test whether the memory at an address is a lua_State, and note the state. Returns 1 if it is
- * one. */
-__noinline int lua_test_at(uint64_t word)
+/* Test whether the memory at an address is a lua_State, and note the state. `own`: the word is of
+ * execute's registers. Returns 1 if it is one. */
+__noinline int lua_test_at(uint64_t word, uint32_t own)
 {
     struct lua_scratch *l = lua_scratch_get();
     if (!l)
         return 0;
     uint32_t slot = lua_hash(word) & (LUA_TESTED - 1);
-    uint64_t when = l->tested[slot].when, age = l->now - (when >> 1);
-    if (l->tested[slot].key == LUA_KEY(l, word) && (!age || (age < LUA_TESTED_NS && !(when & 1))))
-        return when & 1;
+    uint64_t age = l->now - l->tested[slot].when;
+    if (l->tested[slot].key == LUA_KEY(l, word) &&
+        (!age || (own && l->tested[slot].kept && age < LUA_TESTED_NS && !lua_was_state(l, word))))
+        return (int)l->tested[slot].is;
     l->tested[slot].key = LUA_KEY(l, word);
-    l->tested[slot].when = l->now << 1;
+    l->tested[slot].when = l->now;
+    l->tested[slot].is = 0;
+    l->tested[slot].kept = own;
     if (bpf_probe_read_user(l->head, sizeof(l->head), (const void *)word) ||
         (l->head[1] & LUA_TT_MASK) != LUA_TT_THREAD)
         return 0;
@@ -217,16 +232,17 @@ __noinline int lua_test_at(uint64_t word)
         if (!lua_is_of(l, i))
             continue;
         lua_note(l, word, i);
-        l->tested[slot].when = l->now << 1 | 1;
+        l->tested[slot].is = 1;
+        l->tested[slot].kept = 0;
         return 1;
     }
     return 0;
 }
 
 /* The same of any word. */
-static __always_inline int lua_test(const struct lua_scratch *l, uint64_t word)
+static __always_inline int lua_test(const struct lua_scratch *l, uint64_t word, int own)
 {
-    return lua_is_address(l, word) && lua_test_at(word);
+    return lua_is_address(l, word) && lua_test_at(word, own);
 }
 
 /* Returns the number of the build in whose execute `pc` is; VMSTACK_LUA_BUILDS: none. */
@@ -247,7 +263,7 @@ static __always_inline int lua_test_slot(const struct lua_scratch *l, const stru
                                          uint64_t sp, uint64_t bp)
 {
     uint64_t at = b->flags & VMSTACK_LUA_BY_SP ? sp : b->flags & VMSTACK_LUA_BY_BP ? bp : 0;
-    return at && lua_test(l, read_u64(at + (int64_t)b->slot));
+    return at && lua_test(l, read_u64(at + (int64_t)b->slot), 0);
 }
 
 /* A return address into execute: l->words[at]; execute's frame begins at `frame`. Find its
@@ -270,7 +286,7 @@ __noinline int lua_return_address(uint32_t at, uint64_t frame)
     for (uint32_t i = 1; i <= LUA_BELOW; i++) {
         if (i > most)
             return 0;
-        if (lua_test(l, l->words[at - i]))
+        if (lua_test(l, l->words[at - i], i <= LUA_OWN))
             return 1;
     }
     count(VMSTACK_LUA_MISSED, 1);
@@ -302,7 +318,7 @@ __noinline int lua_scan(uint64_t from)
             lua_return_address(i, from + 8 * (i - LUA_BELOW + 1));
         else if (word - lowest <= reach && !(word & 7) &&
                  known->states[lua_hash(word) & (VMSTACK_LUA_RECENT - 1)] == LUA_KEY(l, word))
-            lua_test(l, word);
+            lua_test(l, word, 0);
     }
     return 0;
 }
