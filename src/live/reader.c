@@ -292,8 +292,8 @@ int reader_write(struct reader *r, unsigned kind, const void *bytes, size_t size
 
 static void lose(struct reader *r, const char *why);
 
-/* Give back the memory of pieces that were taken: they come round all of it, and few wait at a time.
- * If that fails, the memory stays in use. */
+/* Give back the memory of pieces that were taken: they come round all of it, and few wait at a
+ * time. If that fails, the memory stays in use. */
 static void give_back(const struct reader *r, uint64_t from, uint64_t to)
 {
     for (uint64_t part = from / PART; part < to / PART; part++)

@@ -118,8 +118,8 @@ struct memory_log_stats memory_log_stats(const struct memory_log *log);
 /* Get when the block of a sampled allocation was freed (perfdata/alloc.h), ns. Returns false if it
  * was not. */
 bool memory_log_freed(const struct memory_log *log, uint64_t serial, uint64_t *ret);
-/* Returns the first time at which most of the sampled allocations' memory is in use, ns. 0: there are
- * none. */
+/* Returns the first time at which most of the sampled allocations' memory is in use, ns. 0: there
+ * are none. */
 uint64_t memory_log_peak(const struct memory_log *log);
 
 /* Get what else was noted about a process, once the log is sealed: global_States of its Lua VMs;
