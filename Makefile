@@ -189,7 +189,7 @@ $(B)/truth/toy/ljperf: $(B)/src/cmd/main.o $(B)/tests/toy/table.o $(B)/tests/toy
 $(B)/truth/toy/program: tests/toy/program.c tests/toy/toy.h
 	@mkdir -p $(@D)
 	$(CC) $(WARN) -I. -O2 -g0 -fno-omit-frame-pointer -rdynamic -o $@ $<
-	strip $@
+	$(CROSS)strip $@
 
 # (The fuzz targets are compiled, too: else nobody sees that they no longer fit.)
 tests: $(TESTS) $(TRUTHS) $(B)/storm/fuzz_lua $(B)/storm/fuzz_heap $(B)/storm/fuzz_cfi_libdw $(B)/storm/fuzz_lines_libdw $(patsubst $(B)/fuzz/%,$(B)/tests/fuzz/%.o,$(FUZZERS))
@@ -288,10 +288,11 @@ BASH_COMPLETIONS := bash-completion/completions
 ZSH_COMPLETIONS  := zsh/site-functions
 FISH_COMPLETIONS := fish/vendor_completions.d
 
-# The program writes them from its tables of options.
+# The program writes them from its tables of options. EMULATOR runs it where it is another machine's.
+EMULATOR ?= $(if $(CROSS),qemu-$(MACHINE) $(if $(SYSROOT),-L $(SYSROOT)))
 $(B)/completions/%: $(B)/ljperf
 	@mkdir -p $(@D)
-	$(B)/ljperf completion $* >$@.$$$$ && mv $@.$$$$ $@
+	$(EMULATOR) $(B)/ljperf completion $* >$@.$$$$ && mv $@.$$$$ $@
 
 # perf finds perf-lj as `perf lj`, and perf-lj.1 as its manual.
 PAGES   := $(wildcard docs/man/*.1)
