@@ -55,7 +55,8 @@ class Machine:
                 time.sleep(0.05)
         self.socket.settimeout(30)
         self.command('qSupported')
-        self.own = {m[:2] for m in read_mappings(self.pid)} # the emulator's, and the program's before it begins
+        # The emulator's, and the program's stack before it begins. (Its file may be at a fixed address.)
+        self.own = {m[:2] for m in read_mappings(self.pid) if not m[4].startswith(os.path.abspath(root) + '/')}
 
     def __enter__(self):
         return self
