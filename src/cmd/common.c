@@ -714,7 +714,7 @@ void common_summary(const struct common *c, struct replay *r)
     if (st->unsupported_abi)
         fprintf(stderr,
                 "ljperf: %" PRIu64 " samples of 32-bit or foreign code, or at addresses of too "
-                                   "many bits, were not unwound\n",
+                "many bits, were not unwound\n",
                 st->unsupported_abi);
     if (st->unsupported_machine)
         say_machine(perfdata_arch(replay_perfdata(r)), st->unsupported_machine);
