@@ -108,6 +108,7 @@ struct arch {
     uint8_t sigreturn_size;
     uint8_t nr_sigreturn_into, sigreturn_into[3]; /* offsets of the trampoline's instructions */
     uint8_t point_before, point_after;
+    uint8_t start_size; /* of the C library's _start, at most: from a program's entry on */
 
     /* Where the kernel saved each register, as an offset from the stack pointer in the trampoline
      * (asm/sigcontext.h). */

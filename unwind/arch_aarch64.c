@@ -226,6 +226,7 @@ const struct arch arch_aarch64 = {
     .sigreturn_into = {0, INSN},
     .point_before = 0,
     .point_after = INSN,
+    .start_size = 20 * INSN, /* (in glibc 2.28's for fixed addresses the last call ends here) */
     .sigcontext = {SAVED_AT(0),  SAVED_AT(1),  SAVED_AT(2),  SAVED_AT(3),  SAVED_AT(4),
                    SAVED_AT(5),  SAVED_AT(6),  SAVED_AT(7),  SAVED_AT(8),  SAVED_AT(9),
                    SAVED_AT(10), SAVED_AT(11), SAVED_AT(12), SAVED_AT(13), SAVED_AT(14),

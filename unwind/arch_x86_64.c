@@ -234,6 +234,7 @@ const struct arch arch_x86_64 = {
     .sigreturn_into = {0, 7, 5},
     .point_before = 5,
     .point_after = 6,
+    .start_size = 64,
     .sigcontext =
         {
             [DWARF_R8] = GREG(0),

@@ -721,7 +721,9 @@ void common_summary(const struct common *c, struct replay *r)
     if (st->bad)
         fprintf(stderr, "ljperf: %" PRIu64 " malformed samples were skipped\n", st->bad);
     if (st->unsupported_abi)
-        fprintf(stderr, "ljperf: %" PRIu64 " samples of 32-bit or foreign code were not unwound\n",
+        fprintf(stderr,
+                "ljperf: %" PRIu64 " samples of 32-bit or foreign code, or at addresses of too "
+                "many bits, were not unwound\n",
                 st->unsupported_abi);
     if (st->unsupported_machine)
         say_machine(perfdata_arch(replay_perfdata(r)), st->unsupported_machine);

@@ -157,7 +157,8 @@ static int add_files(struct core *core, struct cursor *c, struct error *err)
                                  .end = load_u64(ranges + 8, c->swap),
                                  .pgoff = load_u64(ranges + 16, c->swap) * page,
                                  .prot = CORE_PROT_UNKNOWN,
-                                 .file = cursor_string(c)};
+                                 .file = cursor_string(c),
+                                 .page = page & (page - 1) ? 0 : page};
         if (!m.file || m.end <= m.start)
             continue;
         if (!vec_push(&core->mappings, m))
@@ -308,7 +309,7 @@ static int merge_mappings(struct core *core, struct error *err)
         for (size_t i = at; i < nr_files && core->mappings.at[i].start < l->mem_end; i++)
             core->mappings.at[i].prot = l->prot;
         bool vdso = core->vdso && core->vdso >= l->start && core->vdso < l->mem_end;
-        struct core_mapping m = {l->start, l->mem_end, 0, l->prot, vdso ? "[vdso]" : NULL};
+        struct core_mapping m = {l->start, l->mem_end, 0, l->prot, vdso ? "[vdso]" : NULL, 0};
         if (!named && !vec_push(&core->mappings, m))
             return error_no_memory(err);
     }

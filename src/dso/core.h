@@ -46,6 +46,7 @@ struct core_mapping {
     uint64_t pgoff;   /* file offset of `start`, bytes */
     uint32_t prot;    /* PROT_*; CORE_PROT_UNKNOWN: the core holds none of its bytes */
     const char *file; /* as the process mapped it; "[vdso]"; NULL: anonymous */
+    uint64_t page;    /* bytes of the process's pages, a power of two; 0: the core does not say */
 };
 
 /* Convert registers from the kernel's form, as cores and ptrace (NT_PRSTATUS) hold them: a word for

@@ -77,7 +77,12 @@ struct shared {
 
     _Alignas(64) uint8_t common[READER_COMMON];
 };
-enum { SHARED = (sizeof(struct shared) + 4095) / 4096 * 4096, MAPPED = SHARED + QUEUE + PIECES };
+/* (Parts of the memory are given back by pages: it begins with the largest page there is.) */
+enum {
+    PAGE_MAX = 64 << 10,
+    SHARED = (sizeof(struct shared) + PAGE_MAX - 1) / PAGE_MAX * PAGE_MAX,
+    MAPPED = SHARED + QUEUE + PIECES
+};
 
 struct reader {
     struct reader_work work;

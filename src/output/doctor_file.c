@@ -338,7 +338,7 @@ static void advise_stacks(struct diagnosis *d)
                "nothing describes some of the generated code; let the program write a jitdump or a "
                "perf map while it runs (node --perf-basic-prof, luajit -jljdump)");
     if (st->unsupported_abi)
-        advise(d, "32-bit or foreign code is not unwound");
+        advise(d, "32-bit or foreign code, and code at addresses of too many bits, is not unwound");
     if (st->unsupported_machine)
         advise(d, "the recording is of another machine; only stacks of " ARCH_TITLES
                   " can be unwound");

@@ -22,12 +22,12 @@ static bool is_symbol(const char *line, const char *end, const char *symbol, uin
     return true;
 }
 
+#if defined(__x86_64__)
 /* Bytes from _text to _etext, as /proc/iomem says it ("Kernel code", arch/x86/kernel/setup.c); 0:
  * it does not. The kernel writes 117,000 lines of kallsyms before that of _etext, in 50 ms. */
 static uint64_t text_size(void)
 {
     uint64_t first = 0, last = 0, size = 0;
-#if defined(__x86_64__) /* others count more to it than _etext ends */
     char line[256];
     FILE *f = fopen("/proc/iomem", "re");
     while (f && !size && fgets(line, sizeof(line), f)) {
@@ -37,9 +37,15 @@ static uint64_t text_size(void)
     }
     if (f)
         fclose(f);
-#endif
     return size;
 }
+#else
+/* Other machines count more to "Kernel code" than _etext ends. */
+static uint64_t text_size(void)
+{
+    return 0;
+}
+#endif
 
 /* Find the addresses of _text (or _stext) and _etext. Returns false if missing or hidden. */
 static bool kernel_range(const char **symbol, uint64_t *start, uint64_t *end)

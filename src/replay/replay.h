@@ -190,7 +190,8 @@ struct replay_stats {
      * numbers and the sums of periods, ns. */
     uint64_t waits, waits_ns, idle, idle_ns;
     uint64_t weightless;      /* left out: without options.weight, or no time for options.wall */
-    uint64_t unsupported_abi; /* 32-bit or foreign user registers: not unwound */
+    uint64_t unsupported_abi; /* 32-bit or foreign user registers, or addresses of too many bits:
+                                 not unwound */
     uint64_t unsupported_machine; /* of a recording of a machine that cannot be unwound */
     uint64_t frames;              /* user frames walked */
     uint64_t copies;              /* vmstacks that came with samples */

@@ -142,9 +142,19 @@ static int walk_callchain(struct replay_worker *w, struct job_sample *s, bool us
     return 0;
 }
 
+/* Are code and stack where the machine's addresses usually are? Where they have more bits (52 on
+ * AArch64, for programs that ask for it), these cannot be told from a signature. */
+static bool is_in_reach(const struct job *job, const struct sample *s)
+{
+    struct registers r;
+    sample_registers(s, job->arch, &r);
+    return !((registers_pc(&r) | registers_sp(&r)) & ~job->arch->reg.address_mask);
+}
+
 static bool has_user_stack(const struct job *job, const struct sample *s)
 {
-    return job->arch && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size;
+    return job->arch && s->user_abi == PERF_SAMPLE_REGS_ABI_64 && s->stack && s->stack_size &&
+           (job->arch->reg.address_mask == UINT64_MAX || is_in_reach(job, s));
 }
 
 /* Returns the sample's vmstack, for which the worker has space; NULL: the sample has none, or it

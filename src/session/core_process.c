@@ -25,13 +25,15 @@ static const char *replaced(const struct core_process_options *o, const char *fi
 
 /* A mapping that is not in the core at all has no recorded rights: the file's segment says what
  * rights the loader gave it. */
-static uint32_t prot_from_file(struct dso *dso, uint64_t offset)
+static uint32_t prot_from_file(struct dso *dso, uint64_t offset, uint64_t page)
 {
+    if (!page)
+        page = ARCH_PAGE_MIN;
     const struct elf_image *e = dso ? dso_image(dso) : NULL;
     for (uint32_t i = 0; e && i < e->tables->nr_segments; i++) {
         const struct elf_phdr *p = &e->tables->segments[i];
         /* A mapping begins at the page in which its segment begins. */
-        if (p->type == PT_LOAD && (p->offset & ~UINT64_C(0xfff)) <= offset &&
+        if (p->type == PT_LOAD && (p->offset & ~(page - 1)) <= offset &&
             offset < p->offset + p->filesz && p->flags & PF_X)
             return PROT_READ | PROT_EXEC;
     }
@@ -60,7 +62,7 @@ static int add_mapping(struct core_process *p, const struct core_mapping *m, str
         *id = (struct build_id){0};
     mm.build_id = *id;
     if (m->prot == CORE_PROT_UNKNOWN)
-        mm.prot = prot_from_file(dsos_get(p->dsos, DSO_FILE, name, id, 0), m->pgoff);
+        mm.prot = prot_from_file(dsos_get(p->dsos, DSO_FILE, name, id, 0), m->pgoff, m->page);
     return session_map(p->session, &mm, 0, err);
 }
 

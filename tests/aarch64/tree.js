@@ -10,6 +10,8 @@ function each() { [1, 2, 3, 4].forEach(function cb(v) { mid(20 + v); }); }
 class A { get x() { return mid(20); } m() { return this.x + 1; } }
 function rep() { return 'hello world'.replace(/\w+/g, function rcb(w) { leaf(10); return w.toUpperCase(); }); }
 function rev(k, v) { leaf(3); return v; }
-function work() { deep(12, 40); sorts(); each(); new A().m(); rep(); JSON.parse(JSON.stringify({a: [1, 2, 3]}), rev); }
+// (Calls of a compiled regular expression, which makes a frame of its own kind.)
+function rx() { let n = 0; for (let i = 0; i < 40; i++) n += /(a|aa)+c|b(b+)d/.test('aaaaaaaabaab') ? 1 : 2; return n; }
+function work() { deep(12, 40); sorts(); each(); new A().m(); rep(); rx(); JSON.parse(JSON.stringify({a: [1, 2, 3]}), rev); }
 console.log('begun');
 for (;;) work();

@@ -20,7 +20,7 @@ ljperf, qemu, root, stops, work = sys.argv[1], sys.argv[2], os.path.abspath(sys.
 # (All is done by one thread: the emulator's stub tells of the others' signals, too.)
 arguments = sys.argv[6:] + ['--single-threaded', '--v8-pool-size=0', os.path.join(here, 'tree.js')]
 BELOW = (r'(;(deep;){0,12}deep(;mid(;leaf)?)?|;sorts(;cmp(;leaf)?)?|;each(;cb(;mid(;leaf)?)?)?|;A|;m(;x(;mid(;leaf)?)?)?'
-         r'|;rep(;rcb(;leaf)?)?|;rev(;leaf)?)?')
+         r'|;rep(;rcb(;leaf)?)?|;rx|;rev(;leaf)?)?')
 PATH = re.compile('main(;work' + BELOW + ')?')
 
 

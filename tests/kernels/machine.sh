@@ -21,7 +21,7 @@ aarch64)
     sysroot=${LJPERF_AARCH64:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ljperf-aarch64}/root
     build=build-aarch64
     node_seconds=12
-    all_kernels=(6.1 6.12)
+    all_kernels=(6.1 6.12 6.12-16k) # (the last one: pages of 16 KiB)
     compiler="aarch64-linux-gnu-gcc --sysroot=$sysroot"
     emulator=qemu-system-aarch64
     emulator_package=qemu-system-arm

@@ -55,7 +55,8 @@ class Machine:
                 time.sleep(0.05)
         self.socket.settimeout(30)
         self.command('qSupported')
-        self.own = {m[:2] for m in read_mappings(self.pid)} # the emulator's, and the program's before it begins
+        # The emulator's, and the program's stack before it begins. (Its file may be at a fixed address.)
+        self.own = {m[:2] for m in read_mappings(self.pid) if not m[4].startswith(os.path.abspath(root) + '/')}
 
     def __enter__(self):
         return self
@@ -147,6 +148,12 @@ class Machine:
             self.command('s')
         return True
 
+    def processor_time(self):
+        """Seconds that the emulator has run."""
+        with open('/proc/%d/stat' % self.pid) as f:
+            fields = f.read().rsplit(')', 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
     def registers(self):
         data = bytes.fromhex(self.command('g')[:16 * REGISTERS])
         return struct.unpack('<%dQ' % REGISTERS, data)
@@ -200,8 +207,8 @@ def write_core(name, machine, root, all_code=False):
     with open('/proc/%d/mem' % machine.pid, 'rb', 0) as memory:
         for start, end, flags, _, path in maps:
             memory.seek(start)
-            try:
-                piece = memory.read(end - start)
+            try: # (Linux leaves out what a file has, too)
+                piece = b'' if path and not flags & WRITE else memory.read(end - start)
             except OSError: # behind a file's end, for example: a core lacks it, too
                 piece = b''
             flags |= RUN if path and not flags & WRITE else 0
@@ -217,7 +224,7 @@ def write_core(name, machine, root, all_code=False):
 
 def random_cores(number, work, qemu, root, program, arguments, ready=None, warm=0.1, pause=0.02, of_a_process=50, large=False):
     """Yields paths of cores of random stops, which the next one may overwrite. `ready`: a line that the program prints when
-    its paths begin; `warm`: seconds that it runs then; `pause`: seconds at most between two stops; `large`: stops are some
+    its paths begin; `warm`: seconds of processor time that it runs then; `pause`: seconds at most between two stops; `large`: stops are some
     steps behind the beginning of a block, and code may be in writable memory."""
     made, failures = 0, 0
     while made < number:
@@ -225,7 +232,10 @@ def random_cores(number, work, qemu, root, program, arguments, ready=None, warm=
         with Machine(qemu, root, program, arguments, by_instruction=not large) as machine:
             if ready:
                 machine.wait_for(ready)
+            begun = machine.processor_time()
             machine.run(warm * (0.5 + random.random()))
+            while machine.processor_time() - begun < warm * 0.5 and machine.run(warm * 0.1): # (this machine may be busy)
+                pass
             while made < min(before + of_a_process, number) and machine.run(random.random() * pause):
                 path = os.path.join(work, '%d.core' % made)
                 write_core(path, machine, root, all_code=large)

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #if defined(__aarch64__)
-enum { REGISTERS = 33 };
+enum { REGISTERS = 33, LAST_REGISTER = 32 };
 #else
-enum { REGISTERS = 20 };
+enum { REGISTERS = 20, LAST_REGISTER = 23 };
 #endif
 
 static struct off_cpu_form form;
@@ -140,7 +140,7 @@ static void assert_wait(const struct sample *s, unsigned nr_frames)
     assert_int_equal(wait.reason, WAIT_SLEEPING);
     assert_int_equal(wait.syscall, 230);
     assert_true(sample_user_reg(s, 0, &value) && value == 100);
-    assert_true(sample_user_reg(s, 23, &value) && value == 119);
+    assert_true(sample_user_reg(s, LAST_REGISTER, &value) && value == 99 + REGISTERS);
 }
 
 static void a_sample_gets_its_form(void **state)

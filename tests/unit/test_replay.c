@@ -196,6 +196,50 @@ static void a_recordings_header_says_how_registers_are_read(void **state)
     text_free(&got);
 }
 
+/* perf asks for VG (bit 46), the size of vectors, where a machine has SVE. Its word comes behind
+ * pc's, and before the stack. */
+static void the_size_of_vectors_is_no_part_of_a_stack(void **state)
+{
+    (void)state;
+    const uint64_t vg = UINT64_C(1) << 46;
+    uint64_t regs[34];
+    struct text got = {0};
+    for (unsigned i = 0; i < 34; i++)
+        regs[i] = 0x1000 + i;
+    struct replay_stats stats = walk_one("aarch64", vg | ((UINT64_C(1) << 33) - 1), regs, &got);
+    assert_int_equal(stats.user, 1);
+    assert_int_equal(stats.bad, 0);
+    regs[1] = 0x4444; /* of sp, pc and VG only */
+    stats = walk_one("aarch64", vg | UINT64_C(3) << 31, regs, &got);
+    assert_int_equal(stats.bad, 0);
+    text_char(&got, 0);
+    assert_string_equal(got.at, "0 10 1 1020\n0 10 1 4444\n");
+    text_free(&got);
+}
+
+/* Programs may ask for addresses of 52 bits, which the bits of a signature could be, too. */
+static void addresses_of_too_many_bits_are_counted_and_not_walked(void **state)
+{
+    (void)state;
+    enum { SP_AT = 31, PC_AT = 32 };
+    const uint64_t all = (UINT64_C(1) << 33) - 1;
+    uint64_t regs[33] = {[SP_AT] = 0xffffdeadb000, [PC_AT] = 0xffff00001000};
+    struct text got = {0};
+    struct replay_stats stats = walk_one("aarch64", all, regs, &got);
+    assert_int_equal(stats.user, 1);
+    assert_int_equal(stats.unsupported_abi, 0);
+    regs[PC_AT] = UINT64_C(0x1) << 48 | 0x1000;
+    stats = walk_one("aarch64", all, regs, &got);
+    assert_int_equal(stats.user, 0);
+    assert_int_equal(stats.unsupported_abi, 1);
+    regs[PC_AT] = 0x1000;
+    regs[SP_AT] = UINT64_C(0xf) << 48;
+    stats = walk_one("aarch64", all, regs, &got);
+    assert_int_equal(stats.user, 0);
+    assert_int_equal(stats.unsupported_abi, 1);
+    text_free(&got);
+}
+
 static void stacks_of_a_machine_without_a_row_are_counted_and_not_walked(void **state)
 {
     (void)state;
@@ -287,6 +331,8 @@ int main(void)
         cmocka_unit_test(a_fixed_period_is_the_events),
         cmocka_unit_test(a_recordings_header_says_how_registers_are_read),
         cmocka_unit_test(facts_outlive_the_rest),
+        cmocka_unit_test(the_size_of_vectors_is_no_part_of_a_stack),
+        cmocka_unit_test(addresses_of_too_many_bits_are_counted_and_not_walked),
         cmocka_unit_test(stacks_of_a_machine_without_a_row_are_counted_and_not_walked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

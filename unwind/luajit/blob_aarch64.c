@@ -270,6 +270,25 @@ static bool has_store(const uint8_t *code, uint32_t size, uint32_t displacement)
     return false;
 }
 
+/* ---- callback slots -------------------------------------------------------------------------- */
+
+/* A page of slots begins with "ldr x11, lj_vm_ffi_callback; ldr x10, g; br x11; nop", and these two
+ * words. Each slot is "movz w9, #slot; b page". No frame is made. */
+enum walker_result step_callback_aarch64(struct luajit_walk *w, const struct luajit_blob *blob)
+{
+    enum { PAGE = 4096, TARGET = 4 * INSN, LOAD_X11 = 0x5800000b, TO_TARGET = TARGET / 4 << 5 };
+    const struct memory *m = &w->step->input->memory;
+    uint64_t page = step_pc(w) & ~(uint64_t)(PAGE - 1);
+    uint8_t head[TARGET + 8];
+    enum provenance provenance = PROVENANCE_EXACT;
+    if (!walk_is_exact(w) || blob->layout->callback == LUAJIT_UNKNOWN ||
+        !memory_read(m, page, head, sizeof(head), &provenance) ||
+        load_u32(head, false) != (LOAD_X11 | TO_TARGET) ||
+        load_u64(head + TARGET, false) != blob->address + (uint64_t)blob->layout->callback)
+        return WALKER_NO;
+    return leave_by_link(w, walk_register(w, AARCH64_SP), false);
+}
+
 /* ---- lj_vm_ffi_call -------------------------------------------------------------------------- */
 
 /* Its unwind entry (CFA = x29 + 16) is wrong until x29 is set, and from where x29 is loaded: stp

@@ -913,7 +913,10 @@ enum walker_result step_mcode_aarch64(struct luajit_walk *w)
     for (size_t i = 0; i < p->nr_blobs && got == WALKER_NO; i++) {
         const struct luajit_blob *b = &p->blobs[i];
         const unsigned g = luajit_aarch64.vm;
-        if (b->layout->machine == LUAJIT_ON_AARCH64 && walk_knows(w, g))
+        if (b->layout->machine != LUAJIT_ON_AARCH64)
+            continue;
+        got = step_callback_aarch64(w, b);
+        if (got == WALKER_NO && walk_knows(w, g))
             got = step_in_vm(w, walk_register(w, g), b->layout, b->address);
     }
     return got;

@@ -302,6 +302,8 @@ bool same_functions_before(struct luajit_walk *w, const struct luajit_trace *t, 
 /* mcode.c: step from a frame in memory that no file is mapped to. */
 enum walker_result step_mcode_x86_64(struct luajit_walk *w);
 enum walker_result step_mcode_aarch64(struct luajit_walk *w);
+/* blob_aarch64.c: step from a slot of an FFI callback, which jumps into that blob. */
+enum walker_result step_callback_aarch64(struct luajit_walk *w, const struct luajit_blob *blob);
 /* mcode.c: step from a frame at or below the exit handler. S: rsp on the trace that exits. */
 enum walker_result step_exit(struct luajit_walk *w, uint64_t S, bool exact);
 /* mcode.c: without the VM's memory, find the next C frame on the stack from `from` on: a frame with

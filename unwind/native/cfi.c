@@ -188,8 +188,7 @@ int cfi_add_runtime(struct cfi *cfi, const struct runtime *rt, void *layout, str
 
 bool cfi_is_entry(const struct cfi *cfi, uint64_t address)
 {
-    enum { ENTRY_SIZE = 64 };
-    return cfi->entry && address - cfi->entry < ENTRY_SIZE;
+    return cfi->entry && address - cfi->entry < cfi->arch->start_size;
 }
 
 const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt)

@@ -108,28 +108,30 @@ enum step_result walk_row_registers(struct walk *w, const struct cfi_row *row,
                                     const struct code *code, uint64_t cfa)
 {
     const struct arch_registers *r = &w->arch->reg;
-    uint64_t value[ARCH_REGISTERS_MAX] = {0};
-    uint64_t known = REG_BIT(r->pc);
+    const uint64_t columns = (REG_BIT(r->columns) - 1) & ~REG_BIT(r->pc);
+    uint64_t value[ARCH_REGISTERS_MAX], pc = 0, told = 0;
     /* The return address comes first: its failure is the one to report. */
-    enum step_result got = return_address(w, &row->regs[r->ra], code, cfa, &value[r->pc]);
+    enum step_result got = return_address(w, &row->regs[r->ra], code, cfa, &pc);
     if (got != STEP_OK)
         return got;
-    for (unsigned reg = r->columns; reg-- > 0;) {
-        if (reg == r->pc)
-            continue;
+    for (uint64_t left = (row->told | REG_BIT(r->sp)) & columns; left; left &= left - 1) {
+        const unsigned reg = (unsigned)__builtin_ctzll(left);
         got = row_register(w, &row->regs[reg], reg, code, cfa, &value[reg]);
         if (got == STEP_OK)
-            known |= REG_BIT(reg);
+            told |= REG_BIT(reg);
         else if (reg == r->sp)
             return got;
         else
             w->done = false; /* a lost register does not end the walk */
     }
     value[r->sp] += pushed_before(r, row);
+    w->known &= ~row->told & r->survives & columns; /* those of which the row tells nothing */
+    w->known |= told | REG_BIT(r->pc);
     if (arch_has_link(r) && !row->signal_frame) /* the call from there has changed it */
-        known &= ~REG_BIT(r->ra);
-    memcpy(w->value, value, sizeof(value));
-    w->known = known;
+        w->known &= ~REG_BIT(r->ra);
+    for (; told; told &= told - 1)
+        w->value[__builtin_ctzll(told)] = value[__builtin_ctzll(told)];
+    w->value[r->pc] = pc;
     return STEP_OK;
 }
 

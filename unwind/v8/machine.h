@@ -41,6 +41,9 @@ struct v8_machine {
             int16_t at;
         } saved[V8_ENTRY_SAVED_MAX];
     } entry;
+    /* Code of regular expressions saves the same registers at the same offsets, and the CFA is at
+     * the frame pointer + this. 0: its frame is like others, and what it saves is below. */
+    int16_t regexp_cfa;
     /* Bytes of registers that the deoptimizer's entry has saved above sp, below the return address:
      * of old versions, and since V8 12; 0: not known. */
     uint16_t deopt_saved[2];
@@ -66,6 +69,10 @@ struct v8_machine {
     size_t (*liftoff_begun)(const uint8_t *code);
     /* Is the pc in code of a regular expression, and its frame stands? NULL: that is not known. */
     bool (*stands_in_regexp)(struct v8_reader *r, const struct v8_code *c, uint64_t pc);
+    /* Does it make or remove that frame there? Get the bytes from sp to the CFA. The caller's frame
+     * pointer is in its register. NULL: instructions show it as in other code. */
+    bool (*begins_regexp)(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
+                          int64_t *to_cfa);
     /* Get the value that a function without arguments returns, at an address of the file, if all it
      * does is load a constant, an address or, with `load`, a number of four bytes. Returns false
      * for any other function. */

@@ -17,6 +17,7 @@
 #include "unwind/arch_aarch64.h"
 #include "unwind/runtime.h"
 #include "unwind/v8/builtin_internal.h"
+#include "unwind/v8/object.h"
 
 enum { RECORD = 16 }; /* bytes of a pair: what a frame begins with is x29 and x30 */
 
@@ -260,6 +261,81 @@ static int32_t made_type(const struct v8_layout *l, const uint8_t *code)
     return moves && stores && marker && !(marker & 1) && marker < 256 ? (int32_t)marker / 2 : -1;
 }
 
+/* Code of a regular expression begins with a jump to the place where it makes its frame: it stores
+ * x19 to x28 by pairs, perhaps the frame's type, x29 and x30, and more; then x29 is set. At the end
+ * it loads x29 and x30, then the others. (regexp-macro-assembler-arm64.cc) */
+enum { MADE_MAX = 16, TAKEN_MAX = 8, LOAD_RECORD = 0xa8c17bfd /* ldp x29, x30, [sp], #16 */ };
+
+/* Get how far a load or store of a pair at sp moves sp up. */
+static bool moves_pair(uint32_t insn, int64_t *by)
+{
+    *by = 8 * signed_field(insn, 15, 7);
+    return (insn & 0xfe0003e0) == 0xa80003e0 && field(insn, 23, 1); /* before or behind */
+}
+
+/* Get where the frame is made, and the bytes pushed there before the pc. `set`: behind the
+ * instruction that sets x29. Returns false if the code is not of this kind. */
+static bool regexp_entry(struct v8_reader *r, const struct v8_code *c, uint64_t pc, uint64_t *entry,
+                         uint64_t *set, int64_t *pushed)
+{
+    uint32_t insn;
+    int64_t by;
+    bool goes_on;
+    if (!v8_read(r, c->start, &insn, sizeof(insn)) || !jumps(insn, &by, &goes_on) || goes_on)
+        return false;
+    *entry = c->start + (uint64_t)by;
+    *pushed = 0;
+    for (uint64_t at = *entry; at - *entry < MADE_MAX * AARCH64_INSN; at += AARCH64_INSN) {
+        if (at - c->start >= c->size || !v8_read(r, at, &insn, sizeof(insn)))
+            return false;
+        if (sets_frame(insn)) {
+            *set = at + AARCH64_INSN;
+            return true;
+        }
+        *pushed -= at < pc && moves_pair(insn, &by) ? by : 0;
+    }
+    return false;
+}
+
+/* Is the pc behind the load of x29 and x30, and before the return? Get the bytes popped since. */
+static bool is_taken_down(struct v8_reader *r, uint64_t pc, int64_t *popped)
+{
+    uint32_t code[TAKEN_MAX];
+    int64_t by;
+    if (!v8_read(r, pc - sizeof(code), code, sizeof(code)))
+        return false;
+    *popped = 0;
+    for (unsigned i = TAKEN_MAX; i-- > 0 && code[i] != 0xd65f03c0 /* ret */;) {
+        if (code[i] == LOAD_RECORD)
+            return true;
+        *popped += moves_pair(code[i], &by) ? by : 0;
+    }
+    return false;
+}
+
+static bool begins_regexp(struct v8_reader *r, const struct v8_code *c, uint64_t pc,
+                          int64_t *to_cfa)
+{
+    enum { SAVED = 10 * 8 };
+    uint64_t entry, set;
+    int64_t popped;
+    if (!regexp_entry(r, c, pc, &entry, &set, to_cfa))
+        return false;
+    if (pc == c->start || pc - entry < set - entry)
+        return true;
+    if (!is_taken_down(r, pc, &popped))
+        return false;
+    *to_cfa = SAVED - popped;
+    return true;
+}
+
+static bool stands_in_regexp(struct v8_reader *r, const struct v8_code *c, uint64_t pc)
+{
+    uint64_t entry, set;
+    int64_t ignored;
+    return regexp_entry(r, c, pc, &entry, &set, &ignored);
+}
+
 /* The value of x0 after adrp, add, ldr and movz, up to a return. */
 static bool returned(const struct runtime_image *image, uint64_t address, bool load, uint64_t *ret)
 {
@@ -325,6 +401,9 @@ const struct v8_machine v8_machine_aarch64 = {
                         {26, 72},
                         {27, 80},
                         {28, 88}}},
+    .regexp_cfa = 96,
+    .stands_in_regexp = stands_in_regexp,
+    .begins_regexp = begins_regexp,
     .follow = follow,
     .has_frame = has_frame,
     .made_type = made_type,

@@ -608,9 +608,8 @@ static enum walker_result leave_state(struct v8_walk *w, const struct v8_state *
     return leave(w, pc, cfa, fp);
 }
 
-/* Leaves an entry frame, where C++ called JavaScript: the caller's registers were saved near the
- * frame. */
-static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
+/* Leaves a frame near which the caller's registers were saved. */
+static enum walker_result leave_saved(struct v8_walk *w, uint64_t fp, int16_t cfa)
 {
     const __typeof__(w->m->entry) *e = &w->m->entry;
     uint64_t values[V8_ENTRY_SAVED_MAX];
@@ -624,12 +623,39 @@ static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
     enum walker_result got = leave_frame(w, fp);
     if (got != WALKER_STEPPED)
         return got;
-    w->step->value[w->a->sp] = fp + (uint64_t)e->cfa;
+    w->step->value[w->a->sp] = fp + (uint64_t)(int64_t)cfa;
     for (size_t i = 0; i < e->nr; i++) {
         w->step->value[e->saved[i].reg] = values[i];
         *w->step->known |= REG_BIT(e->saved[i].reg);
     }
     return got;
+}
+
+/* Leaves an entry frame, where C++ called JavaScript. */
+static enum walker_result leave_entry(struct v8_walk *w, uint64_t fp)
+{
+    return leave_saved(w, fp, w->m->entry.cfa);
+}
+
+/* Leaves the frame of a regular expression. */
+static enum walker_result leave_regexp(struct v8_walk *w, uint64_t fp)
+{
+    return w->m->regexp_cfa ? leave_saved(w, fp, w->m->regexp_cfa) : leave_frame(w, fp);
+}
+
+/* The same while the frame is made or removed: registers whose places are below sp have the
+ * caller's values. */
+static enum walker_result leave_begun_regexp(struct v8_walk *w, uint64_t cfa)
+{
+    const __typeof__(w->m->entry) *e = &w->m->entry;
+    const uint64_t sp = step_sp(w), fp = cfa - (uint64_t)(int64_t)w->m->regexp_cfa;
+    uint64_t link = w->step->value[w->m->return_register];
+    for (size_t i = 0; i < e->nr; i++) {
+        const uint64_t at = fp + (uint64_t)(int64_t)e->saved[i].at;
+        if (at >= sp && !stack_word(w, at, &w->step->value[e->saved[i].reg]))
+            return leave_unreadable(w, at);
+    }
+    return leave(w, link, cfa, step_fp(w));
 }
 
 /* ---- frames known from earlier walks -------------------------------------------------------- */
@@ -1626,7 +1652,7 @@ static enum walker_result step_undescribed(struct v8_walk *w, int32_t type)
         emit_own(w, NULL, type, fp + 16, doubtful);
     if (is_entry(w, type))
         return leave_entry(w, fp);
-    return leave_frame(w, fp);
+    return is_regexp(w, type) ? leave_regexp(w, fp) : leave_frame(w, fp);
 }
 
 /* Does the function in the frame at `fp` say that the frame belongs to this optimized code?
@@ -1767,6 +1793,13 @@ static bool find_frame_of_code(struct v8_walk *w, struct generated *g, enum walk
                                                              : step_undescribed(w, g->type);
         return false;
     }
+    int64_t to_cfa;
+    if (is_exact(w) && c->kind == V8_CODE_REGEXP && w->m->begins_regexp &&
+        w->m->begins_regexp(&w->r, c, step_pc(w), &to_cfa)) {
+        emit_code(w, c, 0, step_sp(w) + (uint64_t)to_cfa, false);
+        *ret = leave_begun_regexp(w, step_sp(w) + (uint64_t)to_cfa);
+        return false;
+    }
     if (is_exact(w) && (is_regexp(w, g->type) || stands_in_regexp(w, c)))
         return true;
     if (is_exact(w))
@@ -1796,7 +1829,8 @@ static enum walker_result step_framed(struct v8_walk *w, struct generated *g)
     if (asked && !is_code_of(w, c, true))
         doubt_code(w);
     note_seen(w, by_pc ? &g->optimized : &g->key);
-    return leave_frame(w, g->fp);
+    return c->kind == V8_CODE_REGEXP || is_regexp(w, g->type) ? leave_regexp(w, g->fp)
+                                                              : leave_frame(w, g->fp);
 }
 
 /*
