@@ -66,13 +66,13 @@ enum alloc_collection {
 };
 
 enum {
-    ALLOC_FUNCTIONS = 64,    /* of one process that are probed */
-    ALLOC_PROCESSES = 1024,  /* that are recorded at once */
-    ALLOC_PENDINGS = 4096,   /* sampled calls at once */
-    ALLOC_BLOCKS = 1 << 17,  /* sampled blocks that are not freed */
-    ALLOC_AREAS = 4096,      /* heaps whose areas are known */
+    ALLOC_FUNCTIONS = 64,                /* of one process that are probed */
+    ALLOC_PROCESSES = 1024,              /* that are recorded at once */
+    ALLOC_PENDINGS = 4096,               /* sampled calls at once */
+    ALLOC_BLOCKS = 1 << 17,              /* sampled blocks that are not freed */
+    ALLOC_AREAS = 4096,                  /* heaps whose areas are known */
     ALLOC_USDTS = ALLOC_NUMBER_MASK + 1, /* forms of allocators' own probes */
-    ALLOC_COLLECTING = 1024, /* collections at once, twice */
+    ALLOC_COLLECTING = 1024,             /* collections at once, twice */
     /* Sampled objects of V8: young ones, and others. Collections walk all places of these tables.
      * An area has 256 KiB, a large object half of that: there cannot be many more in 4 GiB. */
     ALLOC_V8_YOUNG = 1 << 11,

@@ -94,8 +94,8 @@ int lua_find_states(struct lua_walk *w);
 int lua_find_resumed(struct lua_walk *w);
 /* Returns whether a word of the activation's frame or registers has this value. */
 bool lua_activation_has(const struct lua_walk *w, const struct lua_activation *a, uint64_t value);
-/* Returns whether execute's frame has the call that `call`, which is of a list, made last. If `call`
- * is the newest one, the other one is returning: it has left the list already. */
+/* Returns whether execute's frame has the call that `call`, which is of a list, made last. If
+ * `call` is the newest one, the other one is returning: it has left the list already. */
 bool lua_activation_has_next(struct lua_walk *w, const struct lua_activation *a,
                              const struct lua_call *call);
 /* Set the executing instruction of the function that an activation runs. `call` is the newest call
