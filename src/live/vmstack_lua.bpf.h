@@ -21,18 +21,18 @@ struct {
 } lua_processes SEC(".maps");
 
 enum {
-    LUA_BELOW = 64,  /* words below a return address that are tested, until one is a state */
-    LUA_PUSHED = 16, /* of these, the words in which the called function has pushed registers */
-    LUA_OWN = 6,     /* ... and of these, those of execute: as many as a call preserves */
-    LUA_CHUNK = 128, /* words of the native stack that are examined at once, besides these */
+    LUA_BELOW = 64,   /* words below a return address that are tested, until one is a state */
+    LUA_PUSHED = 16,  /* of these, the words in which the called function has pushed registers */
+    LUA_OWN = 6,      /* ... and of these, those of execute: as many as a call preserves */
+    LUA_CHUNK = 128,  /* words of the native stack that are examined at once, besides these */
     LUA_TESTED = 256, /* words whose test is remembered; a power of two */
     /* For so long a word of execute's registers that was no state is not tested again: reading what
      * words point to is most of what a sample costs. They point to what the running function uses,
      * which is in use, and so no state the next moment. (In other functions' registers may be what
      * the collector frees, and what is a coroutine soon.) */
     LUA_TESTED_NS = 2000000,
-    LUA_HEAD = 48,   /* bytes of a lua_State that a test needs */
-    LUA_SLOT = 16,   /* bytes of a slot of the Lua stack */
+    LUA_HEAD = 48, /* bytes of a lua_State that a test needs */
+    LUA_SLOT = 16, /* bytes of a slot of the Lua stack */
     LUA_TT_THREAD = 8,
     LUA_TT_MASK = 0x3f,   /* of a type: without the bit "collectable" */
     LUA_OFFSETS = 1 << 26 /* bytes: a larger distance to the stack is none */
