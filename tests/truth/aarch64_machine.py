@@ -207,8 +207,8 @@ def write_core(name, machine, root, all_code=False):
     with open('/proc/%d/mem' % machine.pid, 'rb', 0) as memory:
         for start, end, flags, _, path in maps:
             memory.seek(start)
-            try: # (Linux leaves out what a file has, too)
-                piece = b'' if path and not flags & WRITE else memory.read(end - start)
+            try: # (Linux leaves out what a file has, too; gdb-multiarch does not find it in a root)
+                piece = b'' if all_code and path and not flags & WRITE else memory.read(end - start)
             except OSError: # behind a file's end, for example: a core lacks it, too
                 piece = b''
             flags |= RUN if path and not flags & WRITE else 0
