@@ -209,17 +209,18 @@ static __always_inline int alloc_is_inner(struct alloc_count *c, uint64_t thread
     return 0;
 }
 
-/* A sampled block is gone: say so. */
-static __always_inline void alloc_say_freed(void *ctx, struct alloc_count *c, uint64_t serial)
+/* Say something of a thread's process that has a number. `head`: where it is put together. */
+static __always_inline void alloc_say(void *ctx, struct vmevent_header *head, uint64_t thread,
+                                      uint64_t serial, uint8_t kind)
 {
-    uint64_t now = bpf_ktime_get_ns(), thread = bpf_get_current_pid_tgid();
-    c->freed = (struct vmevent_header){
+    uint64_t now = bpf_ktime_get_ns();
+    *head = (struct vmevent_header){
         .magic = VMEVENT_MAGIC,
         .version = VMEVENT_VERSION,
         .order = VMEVENT_LITTLE,
         .word_size = 8,
-        .kind = VMEVENT_FREED,
-        .size = sizeof(c->freed),
+        .kind = kind,
+        .size = sizeof(*head),
         .cpu = bpf_get_smp_processor_id(),
         .pid = (uint32_t)(thread >> 32),
         .tid = (uint32_t)thread,
@@ -227,9 +228,15 @@ static __always_inline void alloc_say_freed(void *ctx, struct alloc_count *c, ui
         .before = now,
         .after = now,
     };
-    if (bpf_perf_event_output(ctx, &outputs, BPF_F_CURRENT_CPU, &c->freed, sizeof(c->freed)) &&
-        bpf_map_update_elem(&alloc_unwritten, &serial, &now, BPF_ANY))
+    if (bpf_perf_event_output(ctx, &outputs, BPF_F_CURRENT_CPU, head, sizeof(*head)) &&
+        (kind != VMEVENT_FREED || bpf_map_update_elem(&alloc_unwritten, &serial, &now, BPF_ANY)))
         count(ALLOC_OVER, 1);
+}
+
+/* A sampled block is gone: say so. */
+static __always_inline void alloc_say_freed(void *ctx, struct alloc_count *c, uint64_t serial)
+{
+    alloc_say(ctx, &c->freed, bpf_get_current_pid_tgid(), serial, VMEVENT_FREED);
 }
 
 /* A table has no room for a sampled block: its free will not be seen. It must not seem to be in

@@ -189,28 +189,11 @@ struct v8_collection {
     uint64_t thread, heap;
 };
 
-/* Say something of a process that has a number. (Not by what a cpu has for that: a thread may be
- * preempted.) */
+/* (Not by what a cpu has for that: a thread may be preempted.) */
 static __always_inline void v8_say(void *ctx, uint64_t thread, uint64_t serial, uint8_t kind)
 {
-    uint64_t now = bpf_ktime_get_ns();
-    struct vmevent_header head = {
-        .magic = VMEVENT_MAGIC,
-        .version = VMEVENT_VERSION,
-        .order = VMEVENT_LITTLE,
-        .word_size = 8,
-        .kind = kind,
-        .size = sizeof(head),
-        .cpu = bpf_get_smp_processor_id(),
-        .pid = (uint32_t)(thread >> 32),
-        .tid = (uint32_t)thread,
-        .sequence = serial,
-        .before = now,
-        .after = now,
-    };
-    if (bpf_perf_event_output(ctx, &outputs, BPF_F_CURRENT_CPU, &head, sizeof(head)) &&
-        (kind != VMEVENT_FREED || bpf_map_update_elem(&alloc_unwritten, &serial, &now, BPF_ANY)))
-        count(ALLOC_OVER, 1);
+    struct vmevent_header head;
+    alloc_say(ctx, &head, thread, serial, kind);
 }
 
 /* A sampled object is garbage, or cannot be followed. */
@@ -286,51 +269,22 @@ static long v8_evacuated(void *map, const uint64_t *key, struct alloc_object *o,
     return 0;
 }
 
-/* Returns why an object is forgotten; -1: it is not. */
-static __always_inline int v8_marked(const struct alloc_object *o, const struct v8_collection *by)
+static long v8_marked(void *map, const uint64_t *key, struct alloc_object *o,
+                      const struct v8_collection *by)
 {
-    if (o->pid != (uint32_t)(by->thread >> 32))
-        return -1;
-    if (!v8_is_of(o, by))
-        return o->tid == (uint32_t)by->thread ? ALLOC_STRAY : -1;
-    return v8_is_marked(by->v8, o->address) ? -1 : ALLOC_FREED;
-}
-
-static long v8_marked_young(void *map, const uint64_t *key, struct alloc_object *o,
-                            const struct v8_collection *by)
-{
-    (void)map;
-    int why = v8_marked(o, by);
-    if (why >= 0)
-        v8_forget(&alloc_young, by, *key, (enum vmstack_counter)why);
+    int of_heap = v8_is_of(o, by);
+    if (of_heap && !v8_is_marked(by->v8, o->address))
+        v8_forget(map, by, *key, ALLOC_FREED);
+    else if (!of_heap && o->pid == (uint32_t)(by->thread >> 32) && o->tid == (uint32_t)by->thread)
+        v8_forget(map, by, *key, ALLOC_STRAY);
     return 0;
 }
 
-static long v8_marked_old(void *map, const uint64_t *key, struct alloc_object *o,
-                          const struct v8_collection *by)
+static long v8_gone(void *map, const uint64_t *key, struct alloc_object *o,
+                    const struct v8_collection *by)
 {
-    (void)map;
-    int why = v8_marked(o, by);
-    if (why >= 0)
-        v8_forget(&alloc_old, by, *key, (enum vmstack_counter)why);
-    return 0;
-}
-
-static long v8_gone_young(void *map, const uint64_t *key, struct alloc_object *o,
-                          const struct v8_collection *by)
-{
-    (void)map;
     if (v8_is_of(o, by))
-        v8_forget(&alloc_young, by, *key, ALLOC_FREED);
-    return 0;
-}
-
-static long v8_gone_old(void *map, const uint64_t *key, struct alloc_object *o,
-                        const struct v8_collection *by)
-{
-    (void)map;
-    if (v8_is_of(o, by))
-        v8_forget(&alloc_old, by, *key, ALLOC_FREED);
+        v8_forget(map, by, *key, ALLOC_FREED);
     return 0;
 }
 
@@ -349,7 +303,7 @@ static __always_inline int v8_ends(uint64_t thread)
 #define V8_EACH(table, function, by)                    \
     do {                                                \
         bpf_for_each_map_elem(&table, function, by, 0); \
-        __asm__ volatile("# " #function ::: "memory");  \
+        __asm__ volatile("# " #table ::: "memory");     \
     } while (0)
 
 /* Look at the sampled objects of a heap. */
@@ -363,8 +317,8 @@ static __always_inline void v8_look(struct v8_collection *by, uint64_t what,
     } else if (what == ALLOC_MARKED) {
         c->marked = 1;
         v8_say(by->ctx, by->thread, 0, VMEVENT_COLLECTED);
-        V8_EACH(alloc_young, v8_marked_young, by);
-        V8_EACH(alloc_old, v8_marked_old, by);
+        V8_EACH(alloc_young, v8_marked, by);
+        V8_EACH(alloc_old, v8_marked, by);
     } else if (what == ALLOC_EVACUATED) {
         V8_EACH(alloc_young, v8_evacuated_young, by);
         V8_EACH(alloc_old, v8_evacuated, by);
@@ -392,8 +346,8 @@ int alloc_collect(user_registers *ctx)
         bpf_map_delete_elem(&alloc_collecting, &of_thread);
         bpf_map_delete_elem(&alloc_collecting, &of_heap);
     } else if (what == ALLOC_TORN_DOWN && !v8_ends(thread)) {
-        V8_EACH(alloc_young, v8_gone_young, &by);
-        V8_EACH(alloc_old, v8_gone_old, &by);
+        V8_EACH(alloc_young, v8_gone, &by);
+        V8_EACH(alloc_old, v8_gone, &by);
     } else if (what != ALLOC_TORN_DOWN) {
         struct alloc_collecting *c = bpf_map_lookup_elem(&alloc_collecting, &of_thread);
         if (c)
