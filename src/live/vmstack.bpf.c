@@ -1279,12 +1279,13 @@ static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, co
     l->end = h->end;
     l->now = now;
     l->nr = l->calls = 0;
-    int own = lua_build_at(l, h->ip) < VMSTACK_LUA_BUILDS;
+    uint32_t build = lua_build_at(l, h->ip);
+    int own = build < VMSTACK_LUA_BUILDS;
     for (int i = 0; i < VMSTACK_KEPT; i++)
         lua_test(l, h->kept[i], own);
     lua_test(l, h->dispatch, own);
     lua_test(l, h->argument, own);
-    lua_find(h->ip, h->kept[KEPT_FP]);
+    lua_find(build, h->kept[KEPT_FP]);
     uint32_t nr = l->nr;
     for (uint32_t i = 0; i < VMSTACK_LUA_STATES; i++)
         if (i < nr)

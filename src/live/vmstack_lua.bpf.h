@@ -95,7 +95,7 @@ int lua_main_thread_is(uint64_t g, uint32_t build);
 int lua_test_at(uint64_t word, uint32_t own);
 int lua_return_address(uint32_t at, uint64_t frame);
 int lua_scan(uint64_t from);
-int lua_find(uint64_t ip, uint64_t bp);
+int lua_find(uint32_t build, uint64_t bp);
 int lua_copy_proto(uint64_t proto, uint32_t level);
 int lua_copy_function(uint64_t slot, uint32_t level);
 int lua_copy_list(uint32_t level);
@@ -298,8 +298,7 @@ __noinline int lua_scan(uint64_t from)
 {
     enum { PAGE = 4096 };
     struct lua_scratch *l = lua_scratch_get();
-    struct lua_known *known = lua_known_get();
-    if (!l || !known)
+    if (!l)
         return 0;
     uint64_t start = from - 8 * LUA_BELOW;
     if (bpf_probe_read_user(l->words, sizeof(l->words), (const void *)start)) {
@@ -316,20 +315,18 @@ __noinline int lua_scan(uint64_t from)
         uint64_t word = l->words[i];
         if (word - low < size)
             lua_return_address(i, from + 8 * (i - LUA_BELOW + 1));
-        else if (word - lowest <= reach && !(word & 7) &&
-                 known->states[lua_hash(word) & (VMSTACK_LUA_RECENT - 1)] == LUA_KEY(l, word))
+        else if (word - lowest <= reach && !(word & 7) && lua_was_state(l, word))
             lua_test(l, word, 0);
     }
     return 0;
 }
 
-/* Find the states on the thread's native stack. */
-__noinline int lua_find(uint64_t ip, uint64_t bp)
+/* Find the states on the thread's native stack. `build`: in whose execute the thread is. */
+__noinline int lua_find(uint32_t build, uint64_t bp)
 {
     struct lua_scratch *l = lua_scratch_get();
     if (!l)
         return 0;
-    uint32_t build = lua_build_at(l, ip);
     HIDDEN(build);
     if (build < VMSTACK_LUA_BUILDS)
         lua_test_slot(l, &l->of.builds[build], l->from, bp);
