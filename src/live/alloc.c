@@ -736,38 +736,30 @@ static struct spent spent_since(const struct alloc *a, const struct costs *from,
     return s;
 }
 
-/* Forget sampled blocks of LuaJIT: their frees are not seen any more. */
-static void lapse(struct alloc *a)
+/* Take LuaJIT's samples out of a table, whose keys have no more bytes than a block's. */
+static void lapse_in(struct alloc *a, int table)
 {
-    const int blocks = copier_map(a->copier, "alloc_blocks");
-    const int pendings = copier_map(a->copier, "alloc_pendings");
     VEC(struct alloc_block) gone = {0};
-    struct alloc_block key = {0}, next;
-    uint64_t serial;
-    for (bool first = true; bpf_map_get_next_key(blocks, first ? NULL : &key, &next) == 0;
+    struct alloc_block key = {0}, next = {0};
+    struct alloc_pending value; /* of either table: it begins with the serial number */
+    for (bool first = true; bpf_map_get_next_key(table, first ? NULL : &key, &next) == 0;
          first = false) {
         key = next;
-        if (bpf_map_lookup_elem(blocks, &key, &serial) == 0 && serial & ALLOC_SERIAL_LUA &&
+        if (bpf_map_lookup_elem(table, &key, &value) == 0 && value.serial & ALLOC_SERIAL_LUA &&
             vec_push(&gone, key))
-            (void)vec_push(&a->lapsed, serial);
+            (void)vec_push(&a->lapsed, value.serial);
     }
-    vec_foreach (block, &gone)
-        (void)bpf_map_delete_elem(blocks, block);
+    vec_foreach (one, &gone)
+        (void)bpf_map_delete_elem(table, one);
     vec_free(&gone);
-    /* (A call that has not returned: its return is not seen.) */
-    VEC(uint64_t) threads = {0};
-    struct alloc_pending pending;
-    uint64_t thread = 0, other;
-    for (bool first = true; bpf_map_get_next_key(pendings, first ? NULL : &thread, &other) == 0;
-         first = false) {
-        thread = other;
-        if (bpf_map_lookup_elem(pendings, &thread, &pending) == 0 &&
-            pending.serial & ALLOC_SERIAL_LUA && vec_push(&threads, thread))
-            (void)vec_push(&a->lapsed, pending.serial);
-    }
-    vec_foreach (one, &threads)
-        (void)bpf_map_delete_elem(pendings, one);
-    vec_free(&threads);
+}
+
+/* Forget sampled blocks of LuaJIT, and calls that have not returned: neither their frees nor their
+ * returns are seen any more. */
+static void lapse(struct alloc *a)
+{
+    lapse_in(a, copier_map(a->copier, "alloc_blocks"));
+    lapse_in(a, copier_map(a->copier, "alloc_pendings"));
 }
 
 static void remove_probes(struct alloc *a, enum group group)

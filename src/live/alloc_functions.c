@@ -349,10 +349,28 @@ static bool is_known(const struct search *s, uint64_t start)
     return false;
 }
 
+/* Add a function, for which there is room; `size` 0: that of its code is not known. Its probe's
+ * place is to be set. */
+static struct alloc_function *add(const struct search *s, uint64_t start, uint64_t size,
+                                  uint64_t shape)
+{
+    enum { SIZE = 64 };
+    const struct process_map *m = s->map;
+    struct alloc_function *new = &s->all->at[s->all->nr];
+    *new = (struct alloc_function){.start = start,
+                                   .end = start + (size ? size : SIZE),
+                                   .map = m->start,
+                                   .map_end = m->end,
+                                   .shape = shape | s->all->nr++,
+                                   .inode = m->inode,
+                                   .major = m->major,
+                                   .minor = m->minor};
+    return new;
+}
+
 static bool take(struct search *s, const struct file_function *f)
 {
     const struct process_map *m = s->map;
-    enum { SIZE = 64 }; /* of a function whose size is not known */
     const uint64_t at = f->address - s->vaddr, shape = f->shape;
     const unsigned is = f->is;
     if (f->address < s->vaddr || at >= m->end - m->start || (is & IS_OF_FAMILY && !s->wants_family))
@@ -364,20 +382,12 @@ static bool take(struct search *s, const struct file_function *f)
     if (s->all->nr == ALLOC_FUNCTIONS)
         return false;
     const bool behind = s->has_usdt && !(is & IS_USDT); /* (they come first) */
-    s->all->at[s->all->nr] = (struct alloc_function){
-        .start = m->start + at,
-        .end = m->start + at + (f->size ? f->size : SIZE),
-        .map = m->start,
-        .map_end = m->end,
-        .offset = is & IS_USDT ? m->pgoff + at : probed_offset(s, m->pgoff + at),
-        .shape = shape | s->all->nr | (behind ? ALLOC_BEHIND_USDT : 0),
-        .semaphore = f->semaphore,
-        .usdt = f->usdt,
-        .inode = m->inode,
-        .major = m->major,
-        .minor = m->minor};
     s->family |= (uint64_t)(is & IS_OF_FAMILY ? 1 : 0) << s->all->nr;
-    s->all->nr++;
+    struct alloc_function *new =
+        add(s, m->start + at, f->size, shape | (behind ? ALLOC_BEHIND_USDT : 0));
+    new->offset = is &IS_USDT ? m->pgoff + at : probed_offset(s, m->pgoff + at);
+    new->semaphore = f->semaphore;
+    new->usdt = f->usdt;
     return true;
 }
 
@@ -484,23 +494,13 @@ int alloc_functions_find(pid_t pid, struct alloc_files *files, struct dsos *dsos
 static void add_lua_alloc(struct alloc_functions *all, struct dsos *dsos,
                           const struct process_map *m, uint64_t at)
 {
-    enum { SIZE = 64 }; /* of its code, which is not known */
     const struct shape shape = {.old = 2, .size = 4};
     struct dso *dso = dso_of(dsos, (pid_t)all->pid, m);
     struct search s = {.all = all, .map = m, .image = dso ? dso_image(dso) : NULL};
     if (!s.image || is_known(&s, at) || all->nr == ALLOC_FUNCTIONS)
         return;
-    all->at[all->nr] = (struct alloc_function){
-        .start = at,
-        .end = at + SIZE,
-        .map = m->start,
-        .map_end = m->end,
-        .offset = probed_offset(&s, at - m->start + m->pgoff),
-        .shape = word_of(&shape, ALLOC_LUA) | ALLOC_RETURNS | ALLOC_OF_LUA | all->nr,
-        .inode = m->inode,
-        .major = m->major,
-        .minor = m->minor};
-    all->nr++;
+    add(&s, at, 0, word_of(&shape, ALLOC_LUA) | ALLOC_RETURNS | ALLOC_OF_LUA)->offset =
+        probed_offset(&s, at - m->start + m->pgoff);
 }
 
 int alloc_functions_of_luajit(pid_t pid, const struct lua_scan_vm *vms, size_t nr,
