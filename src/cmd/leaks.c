@@ -70,31 +70,36 @@ static bool find_event(const struct replay *r, enum alloc_kind kind, unsigned *r
     return false;
 }
 
+static bool has_samples(const struct profile *p, unsigned event)
+{
+    vec_foreach (s, &p->samples)
+        if (s->event == event)
+            return true;
+    return false;
+}
+
 /* Get the events of allocations that have samples, malloc first, or that one if there are none.
  * Returns how many; -1: the recording has none. */
 static int find_events(const struct replay *r, const struct profile *p, uint64_t until,
                        struct leaks_event ret[KINDS], struct error *err)
 {
-    bool has[KINDS] = {false}, any = false, found = false;
-    int nr = 0;
+    struct leaks_event all[KINDS];
+    int found = 0, nr = 0;
     for (int i = 0; i < KINDS; i++) {
-        unsigned event;
-        bool is = find_event(r, kinds[i], &event);
-        found |= is;
-        vec_foreach (s, &p->samples)
-            has[i] |= is && s->event == event;
-        any |= has[i];
+        if (!find_event(r, kinds[i], &all[found].index))
+            continue;
+        all[found].kind = kinds[i];
+        all[found].until = until;
+        all[found].peak = replay_allocations_peak(r, kinds[i]);
+        if (has_samples(p, all[found++].index))
+            ret[nr++] = all[found - 1];
     }
     if (!found)
         return error_set(err, ERROR_NOT_FOUND,
                          "the recording has no allocations; ljperf record --alloc records them (as "
                          "root)");
-    for (int i = 0; i < KINDS; i++)
-        if ((has[i] || !any) && find_event(r, kinds[i], &ret[nr].index) && (any || !nr)) {
-            ret[nr].kind = kinds[i];
-            ret[nr].until = until;
-            ret[nr++].peak = replay_allocations_peak(r, kinds[i]);
-        }
+    if (!nr)
+        ret[nr++] = all[0];
     return nr;
 }
 

@@ -222,18 +222,11 @@ static bool is_of_v8(enum alloc_kind kind)
  * code does not tell which line allocates. */
 static uint64_t identity(const struct profile *p, struct place at, bool itself)
 {
+    enum { MANAGED = 63 }; /* (neither functions nor locations are so many) */
     const struct profile_line *line = line_of(p, at);
     if (profile_is_managed(p->functions.at[line->function].kind))
-        return (uint64_t)line->function << 32 | (itself ? 0 : line->line);
-    return hash_combine((uint64_t)p->nodes.at[at.node].location << 32 | at.line, UINT64_MAX);
-}
-
-static bool same_place(const struct profile *p, struct place a, struct place b, bool itself)
-{
-    const struct profile_line *x = line_of(p, a), *y = line_of(p, b);
-    if (profile_is_managed(p->functions.at[x->function].kind))
-        return x->function == y->function && (itself || x->line == y->line);
-    return p->nodes.at[a.node].location == p->nodes.at[b.node].location && a.line == b.line;
+        return UINT64_C(1) << MANAGED | (uint64_t)line->function << 32 | (itself ? 0 : line->line);
+    return (uint64_t)p->nodes.at[at.node].location << 32 | at.line;
 }
 
 /* Two stacks are of one site if its frame and the callers that are told are the same. */
@@ -248,12 +241,14 @@ static uint64_t path_hash(const struct leaks *l, const struct site *s)
 
 static bool same_path(const struct leaks *l, const struct site *x, const struct site *y)
 {
+    const struct profile *p = l->profile;
     struct place a = x->place, b = y->place;
     for (unsigned i = 0; i <= l->options.depth && (a.node != b.node || a.line != b.line); i++) {
-        if (!a.node || !b.node || !same_place(l->profile, a, b, !i && is_of_v8(x->kind)))
+        const bool itself = !i && is_of_v8(x->kind);
+        if (!a.node || !b.node || identity(p, a, itself) != identity(p, b, itself))
             return false;
-        a = caller_of(l->profile, a);
-        b = caller_of(l->profile, b);
+        a = caller_of(p, a);
+        b = caller_of(p, b);
     }
     return x->kind == y->kind;
 }
@@ -414,14 +409,27 @@ static uint64_t rate(const struct site *s)
     return s->time ? (uint64_t)((double)s->growth / (seconds(s->time) / THIRDS)) : 0;
 }
 
-/* Whether a site is told: `nr` have been told before it. Its share is that of its kind. */
+/* Returns the sum of a site's kind. */
+static const struct sum *sum_of_kind(const struct leaks *l, const struct site *s)
+{
+    const struct sum *sum = l->sums.at;
+    while (sum->event->kind != s->kind)
+        sum++;
+    return sum;
+}
+
+/* Whether these bytes of a site are told, of so many of its kind: `nr` sites have been told before
+ * it. */
+static bool are_told(const struct leaks *l, uint64_t bytes, uint64_t all, unsigned nr)
+{
+    return bytes && (!l->options.top || nr < l->options.top) &&
+           100.0 * (double)bytes >= l->options.least * (double)all;
+}
+
+/* Whether a site is told. */
 static bool is_told(const struct leaks *l, const struct site *s, unsigned nr)
 {
-    uint64_t in_use = 0;
-    vec_foreach (sum, &l->sums)
-        in_use += sum->event->kind == s->kind ? sum->all.in_use : 0;
-    return s->in_use && (!l->options.top || nr < l->options.top) &&
-           100.0 * (double)s->in_use >= l->options.least * (double)in_use;
+    return are_told(l, s->in_use, sum_of_kind(l, s)->all.in_use, nr);
 }
 
 static void put_right(struct text *out, const struct text *cell, unsigned width)
@@ -510,14 +518,10 @@ static int by_not_judged(const void *a, const void *b)
     return (x->place.node > y->place.node) - (x->place.node < y->place.node);
 }
 
-/* Whether a site is told with what is not judged of it: `nr` have been told before it. */
+/* Whether a site is told with what is not judged of it. */
 static bool is_candidate(const struct leaks *l, const struct site *s, unsigned nr)
 {
-    uint64_t all = 0;
-    vec_foreach (sum, &l->sums)
-        all += sum->event->kind == s->kind ? sum->not_judged : 0;
-    return s->not_judged && (!l->options.top || nr < l->options.top) &&
-           100.0 * (double)s->not_judged >= l->options.least * (double)all;
+    return are_told(l, s->not_judged, sum_of_kind(l, s)->not_judged, nr);
 }
 
 /* What V8's last full collection has not seen. It may be garbage. */
