@@ -8,11 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const names[ALLOC_KINDS] = {[ALLOC_MALLOC] = "malloc",
-                                               [ALLOC_JS] = "js-heap",
-                                               [ALLOC_JS_EXTERNAL] = "js-external",
-                                               [ALLOC_LUA] = "lua-heap",
-                                               [ALLOC_BURSTS] = "malloc-bursts"};
+static const char *const names[ALLOC_KINDS] = {
+    [ALLOC_MALLOC] = "malloc",           [ALLOC_JS] = "js-heap",
+    [ALLOC_JS_EXTERNAL] = "js-external", [ALLOC_LUA] = "lua-heap",
+    [ALLOC_BURSTS] = "malloc-bursts",    [ALLOC_JS_BURSTS] = "js-bursts"};
 
 const char *alloc_event_name(enum alloc_kind kind)
 {

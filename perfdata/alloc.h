@@ -27,8 +27,9 @@ enum alloc_kind {
     ALLOC_JS_EXTERNAL, /* memory outside of V8's heap that its objects own: buffers */
     /* Only now and then, for a ms: what was seen then. Its shares tell who allocates, its sum
      * nothing. */
-    ALLOC_LUA,    /* by an allocator that a LuaJIT calls */
-    ALLOC_BURSTS, /* ALLOC_MALLOC, where that would cost too much */
+    ALLOC_LUA,       /* by an allocator that a LuaJIT calls */
+    ALLOC_BURSTS,    /* ALLOC_MALLOC, where that would cost too much */
+    ALLOC_JS_BURSTS, /* ALLOC_JS, where that would cost too much */
     ALLOC_KINDS,
 };
 

@@ -27,9 +27,10 @@ struct {
 
 /* What one cpu has counted. */
 struct alloc_count {
-    int64_t left;   /* bytes until the next sample */
-    int64_t burst;  /* the same of functions with ALLOC_BURST */
-    uint64_t round; /* in which it was drawn */
+    int64_t left;     /* bytes until the next sample */
+    int64_t burst;    /* the same of functions with ALLOC_BURST */
+    int64_t v8_burst; /* the same of those that are V8's, too */
+    uint64_t round;   /* in which it was drawn */
     uint64_t serial;
     /* The call seen last: */
     uint64_t thread, sp, caller, size;
@@ -283,6 +284,7 @@ static __always_inline void alloc_begin_round(const struct alloc_settings *setti
     c->round = settings->round;
     c->left = (int64_t)alloc_draw(settings->mean);
     c->burst = (int64_t)alloc_draw(settings->burst);
+    c->v8_burst = (int64_t)alloc_draw(settings->v8_burst);
 }
 
 /* Returns the number of the sample; 0: it was not written. */
@@ -322,11 +324,11 @@ static __always_inline uint64_t alloc_write(void *ctx, struct alloc_count *c, ui
 static __always_inline uint64_t alloc_take(void *ctx, const struct alloc_settings *settings,
                                            struct alloc_count *c, uint64_t function, uint64_t size)
 {
-    int in_burst = (function & ALLOC_BURST) != 0;
-    uint64_t mean = in_burst ? settings->burst : settings->mean;
+    int in_burst = (function & ALLOC_BURST) != 0, of_v8 = (function & ALLOC_OF_V8) != 0;
+    uint64_t mean = !in_burst ? settings->mean : of_v8 ? settings->v8_burst : settings->burst;
     alloc_begin_round(settings, c);
-    count(in_burst ? ALLOC_BURST_BYTES : ALLOC_BYTES, size);
-    if (!alloc_is_due(in_burst ? &c->burst : &c->left, mean, size))
+    count(!in_burst ? ALLOC_BYTES : of_v8 ? ALLOC_V8_IN_BURST : ALLOC_BURST_BYTES, size);
+    if (!alloc_is_due(!in_burst ? &c->left : of_v8 ? &c->v8_burst : &c->burst, mean, size))
         return 0;
     return alloc_write(ctx, c, function, size, mean);
 }
@@ -454,6 +456,16 @@ static __always_inline void alloc_told(user_registers *ctx, struct alloc_count *
         alloc_not_followed(ctx, c, serial);
 }
 
+/* Returns the counter (enum vmstack_counter) of such calls. */
+static __always_inline uint32_t alloc_calls_counter(uint64_t function)
+{
+    if (function & ALLOC_OF_LUA)
+        return function & ALLOC_BURST ? ALLOC_LUA_SEEN : ALLOC_LUA_CALLS;
+    if (function & ALLOC_OF_V8)
+        return function & ALLOC_BURST ? ALLOC_V8_SEEN : ALLOC_V8_CALLS;
+    return ALLOC_CALLS;
+}
+
 /* Returns 1 if the return of this call is to be seen. */
 static __always_inline int alloc_enter(user_registers *ctx)
 {
@@ -463,10 +475,7 @@ static __always_inline int alloc_enter(user_registers *ctx)
     struct alloc_count *c = bpf_map_lookup_elem(&alloc_counts, &zero);
     if (!settings || !c || !settings->on)
         return 0;
-    count(!(function & ALLOC_OF_LUA) ? ALLOC_CALLS
-          : function & ALLOC_BURST   ? ALLOC_LUA_SEEN
-                                     : ALLOC_LUA_CALLS,
-          1);
+    count(alloc_calls_counter(function), 1);
     if (function & ALLOC_USDT) {
         alloc_told(ctx, c, thread, function);
         return 0;
@@ -526,7 +535,7 @@ static __always_inline void alloc_leave(user_registers *ctx)
     if (pending->out)
         block.address = read_u64(pending->out);
     bpf_map_delete_elem(&alloc_pendings, &thread);
-    thread &= ~V8_PENDING;
+    thread &= ~ALLOC_V8_PENDING;
     block.pid = thread >> 32;
     if (function & ALLOC_V8_OBJECT) {
         v8_follow(ctx, c, thread, block.address & 1 ? block.address - 1 : 0, serial);

@@ -28,12 +28,12 @@
 enum {
     LOOK_EVERY_MS = 20, /* between two looks at the costs */
     WINDOW_MS = 10000,  /* in which these count; then from anew */
-    MOMENT_MS = 300,    /* that traps may take in one beyond their share: a start allocates a lot */
-    QUIET_BURSTS = 25,  /* in which there must be few calls, until LuaJIT's are probed again */
+    QUIET_BURSTS = 25,  /* in which there must be few calls, until functions are probed again */
     QUIET_BURSTS_MOST = 1500,
     USDT_MS = 1000, /* after which an allocator's own probes that were not hit are given up */
     BURST_MEAN_FIRST = 4096, /* bytes between samples in the first burst */
-    TAX_MOST = 10, /* percent of a cpu, or of the processes' own time, that probes may take */
+    V8_BURST_MEAN_FIRST = 1 << 17,
+    TAX_MOST = 10, /* percent of a cpu, or of the processes' own time, that all probes may take */
     /* Of linux/bpf.h, which is older on some machines. */
     TRACE_UPROBE_SESSION = 57, /* BPF_TRACE_UPROBE_SESSION, since Linux 6.13 */
 };
@@ -42,10 +42,32 @@ enum {
 enum group {
     GROUP_MALLOC, /* hit often */
     GROUP_LUA,    /* LuaJIT's allocators: very often */
+    GROUP_V8,     /* of V8's heap: for many objects at once */
     GROUPS,
-    GROUP_KEPT = GROUPS, /* V8 calls its functions for many objects at once: all the time */
+    GROUP_KEPT = GROUPS, /* of memory that V8's objects own: seldom */
     GROUP_USDT,          /* probes of the allocator's own */
-    GROUP_COLLECTS,      /* of V8's collections */
+    GROUP_COLLECTS,      /* of V8's collections: as long as GROUP_V8 is probed */
+    GROUP_ENDS,          /* of the end of V8's heaps */
+};
+
+static const struct group_of_functions {
+    uint64_t shape; /* a bit that only its functions have; 0: the group stays removed */
+    /* Of the time (as TAX_MOST), percent, and what traps may take beyond it within WINDOW_MS, ms: a
+     * start allocates a lot. */
+    unsigned tax_most, moment;
+    unsigned tax_of_bursts;           /* the same in bursts; 0: these are as short as can be */
+    enum vmstack_counter calls, seen; /* counters: of calls, all the time, and in bursts */
+    enum vmstack_counter burst_bytes;
+    const char *whose, *as; /* for messages */
+} groups[GROUPS] = {
+    [GROUP_MALLOC] = {0, TAX_MOST, 300, 0, ALLOC_CALLS, ALLOC_CALLS, ALLOC_BURST_BYTES,
+                      "malloc and its like", "malloc-bursts, without frees"},
+    [GROUP_LUA] = {ALLOC_OF_LUA, TAX_MOST, 300, 0, ALLOC_LUA_CALLS, ALLOC_LUA_SEEN,
+                   ALLOC_BURST_BYTES, "LuaJIT's allocator",
+                   "lua-heap; what it had allocated is not followed any more"},
+    [GROUP_V8] = {ALLOC_OF_V8, 5, 50, 2, ALLOC_V8_CALLS, ALLOC_V8_SEEN, ALLOC_V8_IN_BURST,
+                  "V8's functions for its heap",
+                  "js-bursts; objects from before are not followed any more"},
 };
 
 struct probe_link {
@@ -94,14 +116,17 @@ struct alloc {
     struct {
         unsigned bursts, wanted; /* that were made, and that are wanted */
         uint64_t seen;           /* calls before them */
-    } quiet;
+    } quiet[GROUPS];
+    struct {
+        struct alloc_burst *of;
+        uint64_t ns;    /* that the next one takes */
+        uint64_t bytes; /* that were seen in all but the last one */
+    } bursts[GROUPS];
     VEC(uint64_t) lapsed;         /* serial numbers of blocks whose frees are not seen any more */
     VEC(struct alloc_usdt) usdts; /* in alloc_usdts, by their numbers */
     uint64_t functions;           /* that were probed */
     uint64_t gone;                /* mappings that were no more when they were to be probed */
-    struct alloc_burst *burst;
-    uint64_t burst_bytes; /* that were seen in all bursts but the last one */
-    double tax;           /* at the last look, percent */
+    double tax;                   /* at the last look, percent */
     char line[500];
     uint8_t record[MEM_RECORD_MAX];
 };
@@ -197,9 +222,10 @@ static enum alloc_kind kind_of(const struct alloc_function *f)
 
 static enum group group_of(const struct alloc_function *f)
 {
-    return f->shape & ALLOC_COLLECTS    ? GROUP_COLLECTS
+    return f->shape & ALLOC_COLLECTS    ? f->shape & ALLOC_OF_V8 ? GROUP_COLLECTS : GROUP_ENDS
            : f->shape & ALLOC_USDT      ? GROUP_USDT
            : f->shape & ALLOC_OF_LUA    ? GROUP_LUA
+           : f->shape & ALLOC_OF_V8     ? GROUP_V8
            : kind_of(f) == ALLOC_MALLOC ? GROUP_MALLOC
                                         : GROUP_KEPT;
 }
@@ -321,13 +347,17 @@ static int by_rank(const void *a, const void *b)
     return rank(a) - rank(b);
 }
 
+static bool is_removed(const struct alloc *a, enum group group)
+{
+    return group == GROUP_COLLECTS ? a->removed[GROUP_V8] : group < GROUPS && a->removed[group];
+}
+
 /* Whether a function is not to be probed now. */
 static bool waits(const struct alloc *a, const struct probed_process *p,
                   const struct alloc_function *f)
 {
-    const enum group group = group_of(f);
     bool told = f->shape & ALLOC_BEHIND_USDT && (p->usdt == USDT_WAITS || p->usdt == USDT_SPEAKS);
-    return told || (group < GROUPS && a->removed[group]);
+    return told || is_removed(a, group_of(f));
 }
 
 /* Give an allocator's own probe its number for the programs. Returns false if it cannot have one.
@@ -388,7 +418,8 @@ static int probe(struct alloc *a, struct probed_process *p, const struct alloc_f
     return link_if_there(a, p, new, nr_new, err);
 }
 
-/* Probe what is known of a process and was not probed: functions whose shapes have this bit. */
+/* Probe what is known of a process and was not probed: functions whose shapes have this bit. (Those
+ * of V8's collections were found first, and are probed first.) */
 static int probe_known(struct alloc *a, struct probed_process *p, uint64_t bit, struct error *err)
 {
     enum { RANKS = 3 };
@@ -501,8 +532,8 @@ int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_
                  struct error *err)
 {
     /* What frees, or copies, is seen before what allocates. */
-    static const enum group order[] = {GROUP_COLLECTS, GROUP_KEPT, GROUP_USDT, GROUP_MALLOC,
-                                       GROUP_LUA};
+    static const enum group order[] = {GROUP_ENDS, GROUP_COLLECTS, GROUP_KEPT, GROUP_USDT,
+                                       GROUP_V8,   GROUP_MALLOC,   GROUP_LUA};
     int failed = 0;
     uint32_t nr = size >= alloc_functions_size(0) ? functions->nr : 0;
     if (!nr || nr > ALLOC_FUNCTIONS || size < alloc_functions_size(nr))
@@ -512,7 +543,7 @@ int alloc_attach(struct alloc *a, const struct alloc_functions *functions, size_
         return 0;
     renew(p, functions->at, nr);
     for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
-        if (order[i] == GROUP_COLLECTS && *a->no_collector)
+        if ((order[i] == GROUP_COLLECTS || order[i] == GROUP_ENDS) && *a->no_collector)
             continue;
         for (uint32_t from = 0, to; from < nr; from = to) {
             for (to = from + 1; to < nr && functions->at[to].map == functions->at[from].map;)
@@ -631,16 +662,25 @@ static uint64_t cpu_time(const struct alloc *a)
 
 /* ---- bursts ---------------------------------------------------------------------------------- */
 
-static bool is_for_bursts(const struct alloc *a, const struct probed_process *p,
-                          const struct alloc_function *f)
+static bool is_for_bursts(const struct probed_process *p, const struct alloc_function *f)
 {
-    const enum group group = group_of(f);
     bool told = f->shape & ALLOC_BEHIND_USDT && p->usdt == USDT_SPEAKS;
-    return group < GROUPS && a->removed[group] && f->shape & ALLOC_RETURNS && !told;
+    return !told && f->shape & (ALLOC_RETURNS | ALLOC_OF_V8);
 }
 
-/* Probe a process's functions, as `to`, for a burst. */
-static void probe_for_burst(struct alloc *a, const struct probed_process *p,
+/* Returns a function's shape in a burst: frees, and what becomes of a block, are not seen. */
+static uint64_t shape_in_burst(const struct alloc_function *f)
+{
+    const enum alloc_kind kind = kind_of(f) == ALLOC_LUA  ? ALLOC_LUA
+                                 : kind_of(f) == ALLOC_JS ? ALLOC_JS_BURSTS
+                                                          : ALLOC_BURSTS;
+    const uint64_t not_seen = ALLOC_RETURNS | ALLOC_KIND_MASK << ALLOC_KIND |
+                              ALLOC_ARGUMENT_MASK << ALLOC_OLD | ALLOC_V8_OBJECT;
+    return (f->shape & ~not_seen) | ALLOC_BURST | (uint64_t)kind << ALLOC_KIND;
+}
+
+/* Probe a process's functions of a group, as `to`, for a burst. */
+static void probe_for_burst(struct alloc *a, const struct probed_process *p, enum group group,
                             struct probed_process *to)
 {
     struct error ignored; /* (it may have ended) */
@@ -650,16 +690,11 @@ static void probe_for_burst(struct alloc *a, const struct probed_process *p,
         for (end = from; end < p->functions.nr && nr < ALLOC_FUNCTIONS &&
                          p->functions.at[end].map == p->functions.at[from].map;
              end++) {
-            if (!is_for_bursts(a, p, &p->functions.at[end]))
+            if (group_of(&p->functions.at[end]) != group ||
+                !is_for_bursts(p, &p->functions.at[end]))
                 continue;
             f[nr] = p->functions.at[end];
-            f[nr].shape &= ~(uint64_t)(ALLOC_RETURNS | ALLOC_KIND_MASK << ALLOC_KIND |
-                                       ALLOC_ARGUMENT_MASK << ALLOC_OLD);
-            f[nr].shape |= ALLOC_BURST;
-            f[nr].shape |=
-                (uint64_t)(kind_of(&p->functions.at[end]) == ALLOC_LUA ? ALLOC_LUA : ALLOC_BURSTS)
-                << ALLOC_KIND;
-            nr++;
+            f[nr++].shape = shape_in_burst(&p->functions.at[end]);
         }
         to->pid = p->pid;
         if (nr)
@@ -667,33 +702,52 @@ static void probe_for_burst(struct alloc *a, const struct probed_process *p,
     }
 }
 
-/* Let each burst give some samples, by what the last one has seen. */
-static void set_burst_mean(struct alloc *a)
+/* Let each burst give some samples of a group, by what the last one has seen; of V8's areas, which
+ * are large, no more than the user has asked for. */
+static void set_burst_mean(struct alloc *a, enum group group)
 {
-    enum { SAMPLES = 16 };
-    uint64_t bytes = copier_counters(a->copier).value[ALLOC_BURST_BYTES];
-    uint64_t mean = (bytes - a->burst_bytes) / SAMPLES;
-    a->burst_bytes = bytes;
-    if (mean / 2 <= a->settings.burst && mean >= a->settings.burst / 2)
+    const uint64_t samples = group == GROUP_V8 ? 64 : 16;
+    const uint64_t least = group == GROUP_V8 ? a->settings.mean : 1;
+    uint64_t *mean = group == GROUP_V8 ? &a->settings.v8_burst : &a->settings.burst;
+    uint64_t bytes = copier_counters(a->copier).value[groups[group].burst_bytes];
+    uint64_t new = (bytes - a->bursts[group].bytes) / samples;
+    a->bursts[group].bytes = bytes;
+    new = new > least ? new : least;
+    if (new / 2 <= *mean &&new >= *mean / 2)
         return;
-    a->settings.burst = mean ? mean : 1;
+    *mean = new;
     a->settings.round++;
     set(a);
 }
 
-static int burst(struct alloc *a, struct error *err)
+/* The end of a collection may not have been seen. */
+static void forget_collections(struct alloc *a)
+{
+    const int table = copier_map(a->copier, "alloc_collecting");
+    struct alloc_block key;
+    for (int i = 0; i < 2 * ALLOC_COLLECTING; i++)
+        if (bpf_map_get_next_key(table, NULL, &key) != 0 || bpf_map_delete_elem(table, &key) != 0)
+            break;
+}
+
+static int burst(struct alloc *a, enum group group, struct error *err)
 {
     struct probed_process to = {0};
     fd_vec fds = {0};
     bool ok = true;
+    if (group == GROUP_V8) { /* what is allocated for copies is known by collections */
+        forget_collections(a);
+        vec_foreach (slot, &a->processes)
+            probe_for_burst(a, slot->value, GROUP_COLLECTS, &to);
+    }
     vec_foreach (slot, &a->processes)
-        probe_for_burst(a, slot->value, &to);
+        probe_for_burst(a, slot->value, group, &to);
     vec_foreach (link, &to.links)
         ok = ok && vec_push(&fds, link->fd);
     if (ok && fds.nr) {
-        set_burst_mean(a);
+        set_burst_mean(a, group);
         vec_free(&to.links);
-        return alloc_burst_begin(a->burst, &fds, err);
+        return alloc_burst_begin(a->bursts[group].of, &fds, a->bursts[group].ns, err);
     }
     process_unlink(&to, GROUPS);
     vec_free(&to.links);
@@ -705,7 +759,12 @@ static int burst(struct alloc *a, struct error *err)
 
 static uint64_t calls_of(const struct alloc *a, enum group group)
 {
-    return copier_counters(a->copier).value[group == GROUP_LUA ? ALLOC_LUA_CALLS : ALLOC_CALLS];
+    return copier_counters(a->copier).value[groups[group].calls];
+}
+
+static uint64_t seen_of(const struct alloc *a, enum group group)
+{
+    return copier_counters(a->copier).value[groups[group].seen];
 }
 
 /* Note what has been up to now. */
@@ -736,16 +795,35 @@ static struct spent spent_since(const struct alloc *a, const struct costs *from,
     return s;
 }
 
-/* Take LuaJIT's samples out of a table, whose keys have no more bytes than a block's. */
-static void lapse_in(struct alloc *a, int table)
+/* Which samples lapse: they count as freed from now on. */
+typedef bool sample_matches(const void *key, uint64_t serial);
+
+static bool is_of_lua(const void *key, uint64_t serial)
 {
+    (void)key;
+    return serial & ALLOC_SERIAL_LUA;
+}
+
+/* A sampled call of V8 that has not returned. */
+static bool is_v8_pending(const void *key, uint64_t serial)
+{
+    uint64_t thread;
+    (void)serial;
+    memcpy(&thread, key, sizeof(thread));
+    return thread & ALLOC_V8_PENDING;
+}
+
+/* Take samples out of a table whose values begin with serial numbers. */
+static void lapse_in(struct alloc *a, const char *name, sample_matches *matches)
+{
+    const int table = copier_map(a->copier, name);
     VEC(struct alloc_block) gone = {0};
-    struct alloc_block key = {0}, next = {0};
-    struct alloc_pending value; /* of either table: it begins with the serial number */
+    struct alloc_block key = {0}, next = {0}; /* (no key has more bytes) */
+    struct alloc_pending value;
     for (bool first = true; bpf_map_get_next_key(table, first ? NULL : &key, &next) == 0;
          first = false) {
         key = next;
-        if (bpf_map_lookup_elem(table, &key, &value) == 0 && value.serial & ALLOC_SERIAL_LUA &&
+        if (bpf_map_lookup_elem(table, &key, &value) == 0 && matches(&key, value.serial) &&
             vec_push(&gone, key))
             (void)vec_push(&a->lapsed, value.serial);
     }
@@ -754,55 +832,90 @@ static void lapse_in(struct alloc *a, int table)
     vec_free(&gone);
 }
 
-/* Forget sampled blocks of LuaJIT, and calls that have not returned: neither their frees nor their
- * returns are seen any more. */
-static void lapse(struct alloc *a)
+/* The same of all of a table whose keys are the serial numbers. */
+static void lapse_all(struct alloc *a, const char *name)
 {
-    lapse_in(a, copier_map(a->copier, "alloc_blocks"));
-    lapse_in(a, copier_map(a->copier, "alloc_pendings"));
+    const int table = copier_map(a->copier, name);
+    uint64_t serial;
+    while (bpf_map_get_next_key(table, NULL, &serial) == 0 &&
+           bpf_map_delete_elem(table, &serial) == 0)
+        (void)vec_push(&a->lapsed, serial);
 }
 
-static void remove_probes(struct alloc *a, enum group group)
+/* Forget sampled blocks of a group, and calls that have not returned: neither their frees nor their
+ * returns are seen any more. */
+static void lapse(struct alloc *a, enum group group)
 {
+    if (group == GROUP_LUA) {
+        lapse_in(a, "alloc_blocks", is_of_lua);
+        lapse_in(a, "alloc_pendings", is_of_lua);
+    } else if (group == GROUP_V8) {
+        lapse_in(a, "alloc_pendings", is_v8_pending);
+        lapse_all(a, "alloc_young");
+        lapse_all(a, "alloc_old");
+    }
+}
+
+/* Returns how long bursts of a group take that has cost what was spent, ns. */
+static uint64_t burst_length(enum group group, const struct spent *s)
+{
+    uint64_t may = s->time / 100 * groups[group].tax_of_bursts;
+    uint64_t ns =
+        s->traps[group] ? ALLOC_BURST_EVERY_NS / 1000 * (may * 1000 / s->traps[group]) : 0;
+    return ns < ALLOC_BURST_NS        ? ALLOC_BURST_NS
+           : ns > ALLOC_BURST_NS_MOST ? ALLOC_BURST_NS_MOST
+                                      : ns;
+}
+
+static void remove_probes(struct alloc *a, enum group group, const struct spent *s)
+{
+    a->bursts[group].ns = burst_length(group, s);
     a->removed[group] = true;
     a->says_end |= group == GROUP_MALLOC;
     vec_foreach (slot, &a->processes)
         process_unlink(slot->value, group);
-    if (group != GROUP_LUA)
-        return;
-    lapse(a);
-    a->quiet.bursts = 0;
-    a->quiet.seen = copier_counters(a->copier).value[ALLOC_LUA_SEEN];
+    if (group == GROUP_V8)
+        vec_foreach (slot, &a->processes)
+            process_unlink(slot->value, GROUP_COLLECTS);
+    lapse(a, group);
+    a->quiet[group].bursts = 0;
+    a->quiet[group].seen = seen_of(a, group);
 }
 
-/* After a burst: if there were few calls of LuaJIT's allocator in the last ones, probe it all the
- * time again. Each time that this was too early, the next one takes twice as long. */
-static int renew_lua(struct alloc *a, struct error *err)
+/* After a burst: if there were few calls of a group in the last ones, probe it all the time again.
+ * Each time that this was too early, the next one takes twice as long. */
+static int renew_group(struct alloc *a, enum group group, struct error *err)
 {
-    const uint64_t seen = copier_counters(a->copier).value[ALLOC_LUA_SEEN];
-    if (!a->removed[GROUP_LUA] || ++a->quiet.bursts < a->quiet.wanted)
+    const uint64_t seen = seen_of(a, group);
+    unsigned *bursts = &a->quiet[group].bursts, *wanted = &a->quiet[group].wanted;
+    if (!groups[group].shape || ++*bursts < *wanted)
         return 0;
-    uint64_t traps = (seen - a->quiet.seen) * a->cost;
-    bool quiet = traps * 2 * 100 < (uint64_t)a->quiet.bursts * ALLOC_BURST_NS * TAX_MOST;
-    a->quiet.bursts = 0;
-    a->quiet.seen = seen;
+    uint64_t traps = (seen - a->quiet[group].seen) * a->cost;
+    bool quiet = traps * 2 * 100 < *bursts * a->bursts[group].ns * groups[group].tax_most;
+    *bursts = 0;
+    a->quiet[group].seen = seen;
     if (!quiet)
         return 0;
-    a->removed[GROUP_LUA] = false;
-    a->quiet.wanted =
-        a->quiet.wanted < QUIET_BURSTS_MOST / 2 ? 2 * a->quiet.wanted : QUIET_BURSTS_MOST;
+    a->removed[group] = false;
+    *wanted = *wanted < QUIET_BURSTS_MOST / 2 ? 2 * *wanted : QUIET_BURSTS_MOST;
     begin_costs(a, clock_ns(CLOCK_MONOTONIC), &a->window);
     int failed = 0;
     vec_foreach (slot, &a->processes)
-        failed |= probe_known(a, slot->value, ALLOC_OF_LUA, err);
+        failed |= probe_known(a, slot->value, groups[group].shape, err);
     return failed ? -1 : 0;
 }
 
 int alloc_bursts(struct alloc *a, struct error *err)
 {
-    if (!a->settings.on || !alloc_burst_is_due(a->burst))
-        return 0;
-    return renew_lua(a, err) < 0 || burst(a, err) < 0 ? -1 : 0;
+    int failed = 0;
+    for (int g = 0; g < GROUPS && a->settings.on && !failed; g++) {
+        if (!a->removed[g] || !alloc_burst_is_due(a->bursts[g].of))
+            continue;
+        failed = renew_group(a, (enum group)g, err);
+        if (!failed && a->removed[g])
+            failed = burst(a, (enum group)g, err);
+    }
+    return failed;
 }
 
 /* Give up an allocator's own probes that are not hit (it need not draw samples: jemalloc does so
@@ -830,13 +943,27 @@ static struct probed_process *give_up_usdt(struct alloc *a, uint64_t now)
     return NULL;
 }
 
+/* Returns the group that has cost too much, alone or as the dearest one; GROUPS: none. */
+static enum group too_costly(const struct alloc *a, const struct spent *s)
+{
+    const uint64_t ms = 1000000;
+    enum group most = GROUPS;
+    uint64_t all = 0, moment = 0;
+    for (int g = 0; g < GROUPS; g++) {
+        if (a->removed[g])
+            continue;
+        if (s->traps[g] > s->time * groups[g].tax_most / 100 + groups[g].moment * ms)
+            return (enum group)g;
+        all += s->traps[g];
+        moment = groups[g].moment * ms > moment ? groups[g].moment * ms : moment;
+        if (most == GROUPS || s->traps[g] > s->traps[most])
+            most = (enum group)g;
+    }
+    return all > s->time * TAX_MOST / 100 + moment ? most : GROUPS;
+}
+
 const char *alloc_follow(struct alloc *a)
 {
-    static const struct {
-        const char *whose, *as;
-    } words[GROUPS] = {
-        {"malloc and its like", "malloc-bursts, without frees"},
-        {"LuaJIT's allocator", "lua-heap; what it had allocated is not followed any more"}};
     const uint64_t now = clock_ns(CLOCK_MONOTONIC), ms = 1000000;
     if (!a->settings.on || now - a->looked < LOOK_EVERY_MS * ms)
         return NULL;
@@ -854,22 +981,21 @@ const char *alloc_follow(struct alloc *a)
     const struct spent last = spent_since(a, &a->window, now);
     const uint64_t elapsed = now - a->window.began;
     a->tax = 100 * (double)all.all / (double)all.time;
-    if (a->force || last.all <= last.time * TAX_MOST / 100 + MOMENT_MS * ms) {
+    const enum group group = a->force ? GROUPS : too_costly(a, &last);
+    if (group == GROUPS) {
         if (elapsed >= WINDOW_MS * ms)
             begin_costs(a, now, &a->window);
         return NULL;
     }
-    const enum group group =
-        last.traps[GROUP_LUA] > last.traps[GROUP_MALLOC] ? GROUP_LUA : GROUP_MALLOC;
-    remove_probes(a, group);
+    remove_probes(a, group, &last);
     begin_costs(a, now, &a->window);
     snprintf(a->line, sizeof(a->line),
              "--alloc: %" PRIu64 " calls of %s a second, at %.1f us each, take "
-             "%.3g %% of the processes' time; from now on they are recorded for 1 of 200 ms, as "
-             "%s (--force goes on)",
-             last.traps[group] / a->cost * 1000 / (elapsed / ms + 1), words[group].whose,
+             "%.3g %% of the processes' time; from now on they are recorded for %" PRIu64
+             " of 200 ms, as %s (--force goes on)",
+             last.traps[group] / a->cost * 1000 / (elapsed / ms + 1), groups[group].whose,
              (double)a->cost / 1e3, 100 * (double)last.traps[group] / (double)last.time,
-             words[group].as);
+             a->bursts[group].ns / ALLOC_BURST_NS, groups[group].as);
     return a->line;
 }
 
@@ -910,14 +1036,19 @@ int alloc_open(struct copier *copier, const struct capture_plan *plan,
         return error_no_memory(err);
     a->copier = copier;
     a->force = options->force;
-    a->quiet.wanted = QUIET_BURSTS;
-    a->settings =
-        (struct alloc_settings){.mean = options->mean, .burst = BURST_MEAN_FIRST, .round = 1};
-    a->burst = alloc_burst_create();
+    for (int g = 0; g < GROUPS; g++)
+        a->quiet[g].wanted = QUIET_BURSTS;
+    a->settings = (struct alloc_settings){.mean = options->mean,
+                                          .burst = BURST_MEAN_FIRST,
+                                          .v8_burst = V8_BURST_MEAN_FIRST,
+                                          .round = 1};
+    bool ok = true;
+    for (int g = 0; g < GROUPS; g++)
+        ok &= (a->bursts[g].of = alloc_burst_create()) != NULL;
     for (int i = 0; i < ALLOC_KINDS; i++)
         a->virtual_ids[i] = alloc_form_id((enum alloc_kind)i);
     alloc_form_set(&a->form, plan->sampling[0].attr);
-    if (!a->burst) {
+    if (!ok) {
         error_no_memory(&why);
     } else if (open_all(a, plan, &why) == 0) {
         *ret = a;
@@ -932,7 +1063,8 @@ void alloc_free(struct alloc *a)
 {
     if (!a)
         return;
-    alloc_burst_free(a->burst);
+    for (int g = 0; g < GROUPS; g++)
+        alloc_burst_free(a->bursts[g].of);
     vec_foreach (slot, &a->processes)
         process_free(slot->value);
     table_free(&a->processes);
@@ -1046,9 +1178,10 @@ const char *alloc_summary(struct alloc *a, bool *ret_matters)
              "time; %" PRIu64 " lost because the rings were full (-m), %" PRIu64
              " not followed because a table was full%s; %" PRIu64
              " files gone before they were probed",
-             v[ALLOC_CALLS] + v[ALLOC_LUA_CALLS] + v[ALLOC_LUA_SEEN], a->functions,
-             (double)v[ALLOC_BYTES] / 1e6, v[ALLOC_SAMPLES], v[ALLOC_FREED], (double)a->cost / 1e3,
-             a->tax, v[ALLOC_LOST], v[ALLOC_OVER], stray, a->gone);
+             v[ALLOC_CALLS] + v[ALLOC_LUA_CALLS] + v[ALLOC_LUA_SEEN] + v[ALLOC_V8_CALLS] +
+                 v[ALLOC_V8_SEEN],
+             a->functions, (double)v[ALLOC_BYTES] / 1e6, v[ALLOC_SAMPLES], v[ALLOC_FREED],
+             (double)a->cost / 1e3, a->tax, v[ALLOC_LOST], v[ALLOC_OVER], stray, a->gone);
     *ret_matters = v[ALLOC_LOST] || v[ALLOC_OVER] || v[ALLOC_STRAY] || !a->functions;
     return a->line;
 }

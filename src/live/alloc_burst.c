@@ -10,15 +10,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum {
-    EVERY_MS = 200, /* from one burst to the next */
-};
-
 struct alloc_burst {
     pthread_t thread;
     bool runs; /* the thread must be joined */
     atomic_bool over;
     fd_vec fds;    /* the thread's, until it is over */
+    uint64_t ns;   /* that it takes */
     uint64_t next; /* CLOCK_MONOTONIC ns */
 };
 
@@ -59,11 +56,47 @@ void alloc_close_apart(fd_vec *fds)
     vec_free(fds);
 }
 
+/* Descriptors that one of several threads closes: each `step`th, from `at` on. */
+struct share {
+    const fd_vec *fds;
+    size_t at, step;
+    pthread_t thread;
+    bool runs; /* the thread must be joined */
+};
+
+static void *close_share(void *context)
+{
+    const struct share *share = context;
+    for (size_t i = share->at; i < share->fds->nr; i += share->step)
+        close(share->fds->at[i]);
+    return NULL;
+}
+
+/* Close descriptors at the same time: each close waits for the kernel, and the probes of those
+ * behind it would exist for as long. */
+static void close_together(fd_vec *fds)
+{
+    enum { THREADS = 16 };
+    struct share shares[THREADS];
+    const size_t nr = fds->nr < THREADS ? fds->nr : THREADS;
+    for (size_t i = 0; i < nr; i++) {
+        struct share *s = &shares[i];
+        *s = (struct share){.fds = fds, .at = i, .step = nr};
+        s->runs = i + 1 < nr && thread_without_signals(&s->thread, close_share, s) == 0;
+        if (!s->runs)
+            close_share(s);
+    }
+    for (size_t i = 0; i < nr; i++)
+        if (shares[i].runs)
+            pthread_join(shares[i].thread, NULL);
+    fds->nr = 0;
+}
+
 static void *end_burst(void *context)
 {
     struct alloc_burst *b = context;
-    usleep(ALLOC_BURST_NS / 1000);
-    close_all(&b->fds);
+    usleep((useconds_t)(b->ns / 1000));
+    close_together(&b->fds);
     atomic_store(&b->over, true);
     return NULL;
 }
@@ -90,14 +123,14 @@ bool alloc_burst_is_due(struct alloc_burst *b)
     return clock_ns(CLOCK_MONOTONIC) >= b->next && (!b->runs || atomic_load(&b->over));
 }
 
-int alloc_burst_begin(struct alloc_burst *b, fd_vec *fds, struct error *err)
+int alloc_burst_begin(struct alloc_burst *b, fd_vec *fds, uint64_t ns, struct error *err)
 {
-    const uint64_t ms = 1000000;
     join(b);
     vec_free(&b->fds);
     b->fds = *fds;
     *fds = (fd_vec){0};
-    b->next = clock_ns(CLOCK_MONOTONIC) + EVERY_MS * ms;
+    b->ns = ns;
+    b->next = clock_ns(CLOCK_MONOTONIC) + ALLOC_BURST_EVERY_NS;
     atomic_store(&b->over, false);
     int why = thread_without_signals(&b->thread, end_burst, b);
     b->runs = !why;

@@ -176,6 +176,8 @@ static bool v8_shape(const char *name, uint64_t *ret)
             continue;
         *ret = word_of(&v8_functions[i].shape, v8_functions[i].kind) | v8_functions[i].how |
                (uint64_t)v8_functions[i].origin << ALLOC_ORIGIN;
+        if (v8_functions[i].kind == ALLOC_JS && v8_functions[i].shape.size != ALLOC_TORN_DOWN)
+            *ret |= ALLOC_OF_V8;
         return true;
     }
     return false;

@@ -35,6 +35,9 @@ enum {
 #define ALLOC_USDT (UINT64_C(1) << 34)
 /* The function is of a file with such probes. */
 #define ALLOC_BEHIND_USDT (UINT64_C(1) << 35)
+/* In the key of a pending call of V8's: such calls allocate by malloc, which may become a sample,
+ * too. */
+#define ALLOC_V8_PENDING (UINT64_C(1) << 63)
 /* In the serial numbers of LuaJIT's samples. */
 #define ALLOC_SERIAL_LUA (UINT64_C(1) << 43)
 
@@ -53,6 +56,8 @@ enum {
 #define ALLOC_OF_POLICY (UINT64_C(1) << 51)
 /* It ends the area of such an allocator (argument 1 is its policy), whose rest was not used. */
 #define ALLOC_ENDS_AREA (UINT64_C(1) << 52)
+/* It allocates in V8's heap, notes for whom that is done, or is called in collections of it. */
+#define ALLOC_OF_V8 (UINT64_C(1) << 53)
 
 /* The moments of V8's collections at which its objects are looked at (alloc_v8.bpf.h). */
 enum alloc_collection {
@@ -88,9 +93,10 @@ enum {
 enum { ALLOC_AREA_MAX = 1 << 20, ALLOC_BY_GC = 2 };
 
 struct alloc_settings {
-    uint64_t mean;  /* bytes, on average, between two samples */
-    uint64_t burst; /* the same of functions with ALLOC_BURST */
-    uint64_t round; /* changes with these */
+    uint64_t mean;     /* bytes, on average, between two samples */
+    uint64_t burst;    /* the same of functions with ALLOC_BURST */
+    uint64_t v8_burst; /* the same of those that are V8's, too */
+    uint64_t round;    /* changes with these */
     uint64_t on;
 };
 

@@ -52,9 +52,6 @@ struct {
 
 int alloc_collect(user_registers *ctx);
 
-/* In the key of a pending call: V8's calls allocate by malloc, which may become a sample, too. */
-#define V8_PENDING (UINT64_C(1) << 63)
-
 static __always_inline const struct alloc_v8 *v8_of(uint64_t thread)
 {
     uint32_t pid = (uint32_t)(thread >> 32);
@@ -78,7 +75,7 @@ static __always_inline int v8_returns(uint64_t function)
 
 static __always_inline uint64_t v8_pending(uint64_t function)
 {
-    return function & (ALLOC_V8_OBJECT | ALLOC_V8_BUFFER) ? V8_PENDING : 0;
+    return function & (ALLOC_V8_OBJECT | ALLOC_V8_BUFFER) ? ALLOC_V8_PENDING : 0;
 }
 
 /* Returns what names a block in the table of blocks. What describes a Buffer's memory is such a
@@ -329,11 +326,13 @@ SEC("kprobe")
 int alloc_collect(user_registers *ctx)
 {
     uint64_t thread = bpf_get_current_pid_tgid();
-    const uint64_t what = bpf_get_attach_cookie(ctx) >> ALLOC_SIZE & ALLOC_ARGUMENT_MASK;
+    const uint64_t function = bpf_get_attach_cookie(ctx);
+    const uint64_t what = function >> ALLOC_SIZE & ALLOC_ARGUMENT_MASK;
     struct v8_collection by = {.ctx = ctx, .v8 = v8_of(thread), .thread = thread};
     struct alloc_block of_thread = {.pid = thread}, of_heap = {.pid = thread >> 32};
     if (!ctx->IP) /* never: see alloc_no_private_stack */
         bpf_tail_call(ctx, &alloc_no_private_stack, 0);
+    count(function & ALLOC_BURST ? ALLOC_V8_SEEN : ALLOC_V8_CALLS, 1);
     if (!by.v8)
         return 1;
     if (what == ALLOC_BEGINS || what == ALLOC_ENDS || what == ALLOC_TORN_DOWN)

@@ -218,6 +218,9 @@ enum vmstack_counter {
     ALLOC_OVER,         /* notes that did not fit into a table */
     ALLOC_LUA_CALLS,    /* calls of LuaJIT's allocators that were seen */
     ALLOC_LUA_SEEN,     /* the same, where probes exist for a moment only */
+    ALLOC_V8_CALLS,     /* calls of V8's functions that allocate in its heap */
+    ALLOC_V8_SEEN,      /* the same, where probes exist for a moment only */
+    ALLOC_V8_IN_BURST,  /* bytes that these stand for */
     ALLOC_STRAY,        /* objects of V8 that were lost sight of */
 
     OFF_CPU_NO_WAKE, /* waits that ended, and nobody was seen to wake the thread */
