@@ -8,9 +8,10 @@
  *   first sight   addresses never seen before: the rule comes from running the CFI
  *   libdwfl       the peer, on the same stacks
  *
- * Usage: bench_unwind PERF.DATA [MACHINE ROOT], recorded with `perf record --call-graph=dwarf,65528`;
- * a plain file of this machine, or of another one whose files are below ROOT. The benchmark reads
- * the recording itself, and only what it needs, so that it measures nothing but unwind/.
+ * Usage: bench_unwind PERF.DATA [MACHINE ROOT], recorded with `perf record
+ * --call-graph=dwarf,65528`; a plain file of this machine, or of another one whose files are below
+ * ROOT. The benchmark reads the recording itself, and only what it needs, so that it measures
+ * nothing but unwind/.
  *
  * The instructions of a frame: valgrind --tool=callgrind --toggle-collect=walk_batches, divided by
  * RUNS and by the frames of "cold, in batches".
@@ -256,10 +257,9 @@ static void add_sample(struct data *d, const uint8_t *r, uint32_t size)
     if (c.failed || dynamic > stack_size || dynamic == 0)
         return;
     s.input.registers = read_registers(d->arch, registers, mask);
-    s.input.memory = (struct memory){
-        .stack = stack,
-        .stack_size = dynamic,
-        .stack_start = s.input.registers.value[d->arch->reg.sp]};
+    s.input.memory = (struct memory){.stack = stack,
+                                     .stack_size = dynamic,
+                                     .stack_start = s.input.registers.value[d->arch->reg.sp]};
     s.input.code = (struct codemap){.lookup = lookup, .context = process_get(d, s.pid)};
     s.input.max_frames = MAX_FRAMES;
     if (!vec_push(&d->stacks, s))
