@@ -91,7 +91,10 @@ struct unwinder_stats unwinder_stats(const struct unwinder *u)
 /* Copies only the machine's own registers: x86-64 has half as many as there is space for. */
 static void copy_registers(const struct arch *arch, uint64_t *to, const uint64_t *from)
 {
-    memcpy(to, from, sizeof(*to) * (arch == &arch_x86_64 ? x86_64.nr : ARCH_REGISTERS_MAX));
+    if (arch == &arch_x86_64)
+        memcpy(to, from, sizeof(*to) * DWARF_NR);
+    else
+        memcpy(to, from, sizeof(*to) * ARCH_REGISTERS_MAX);
 }
 
 enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address)
@@ -539,7 +542,8 @@ each_machine int step_by_managed(const struct arch_registers *r, struct walk *w,
 each_machine bool lacks_link(const struct arch_registers *r, const struct walk *w,
                              const struct rule *rule)
 {
-    return arch_has_link(r) && rule_ra(r, rule) == 0 && !(w->known >> r->ra & 1);
+    const uint64_t place = (uint64_t)RULE_PLACE_MAX << RULE_LINKED_RA;
+    return arch_has_link(r) && !(rule->linked & place) && !(w->known >> r->ra & 1);
 }
 
 /* First half of a frame. Returns STEP_DONE if the walk ended at this frame, -1 (as int) when out of
@@ -585,7 +589,7 @@ each_machine int frame_on(const struct arch_registers *r, struct unwinder *u, st
     u->frames++;
     if (has_cfa && rule->kind == RULE_ENDS)
         return walk_end(w, STACK_COMPLETE, 0);
-    if (likely(has_cfa && !lacks_link(r, w, rule)))
+    if (likely(has_cfa) && likely(!lacks_link(r, w, rule)))
         return STEP_OK;
     if (rule->kind == RULE_ROW)
         return step_by_row(u, w, &c->code, l, frame);
@@ -636,18 +640,37 @@ each_machine void restore_pushed(const struct arch_registers *r, struct walk *w,
     restore(r, w, 5, top - 8 * (size_t)rule->saved[5], rule->saved[5]);
 }
 
+/* Restore a register from its place in a block, if it has one. */
+each_machine void restore_from(struct walk *w, unsigned reg, const uint8_t *before, uint64_t place)
+{
+    place &= RULE_PLACE_MAX;
+    if (likely(place))
+        memcpy(&w->value[reg], before + 8 * place, 8);
+}
+
 /* `block`: the stack at the lowest slot. */
 each_machine void restore_linked(const struct arch_registers *r, struct walk *w,
                                  const struct rule *rule, const uint8_t *block)
 {
     const uint8_t *before = block - 8; /* places count from 1 on */
     uint64_t left = rule->linked >> RULE_LINKED_RA;
-    size_t ra = left & RULE_PLACE_MASK;
-    memcpy(&w->value[r->pc], ra ? before + 8 * ra : (const uint8_t *)&w->value[r->ra], 8);
+    if (likely(left & RULE_PLACE_MAX))
+        restore_from(w, r->pc, before, left);
+    else
+        w->value[r->pc] = w->value[r->ra];
     left >>= RULE_PLACE_BITS;
-#pragma GCC unroll 11
-    for (unsigned i = 0; i < ARCH_SAVED_MAX && left; i++, left >>= RULE_PLACE_BITS)
-        restore(r, w, i, before + 8 * (left & RULE_PLACE_MASK), left & RULE_PLACE_MASK);
+    restore_from(w, r->saved[0], before, left);
+    left >>= RULE_PLACE_BITS;
+    if (!likely(rule->linked & RULE_LINKED_IN_ORDER)) {
+#pragma GCC unroll 10
+        for (unsigned i = 1; i < ARCH_SAVED_MAX && left; i++, left >>= RULE_PLACE_BITS)
+            restore_from(w, r->saved[i], before, left);
+        return;
+    }
+    const uint8_t *first = before + 8 * (left & RULE_PLACE_MAX);
+#pragma GCC unroll 10
+    for (unsigned i = 1; i < ARCH_SAVED_MAX && left; i++, left >>= RULE_PLACE_BITS)
+        memcpy(&w->value[r->saved[i]], first + 8 * (i - 1), 8);
 }
 
 /* Returns the `size` bytes of the stack that begin at `low`, if one of the two pieces holds them
@@ -666,7 +689,7 @@ each_machine void note_leaving(const struct arch_registers *r, const struct walk
                                const struct leaving *l)
 {
     struct memory_reads *reads = w->in->memory.reads;
-    uint64_t size = rule_slots_size(r, l->rule);
+    uint64_t size = 8 * (uint64_t)l->rule->deepest;
     if (!arch_has_link(r)) {
         memory_note(reads, l->cfa - size, size);
         return;
@@ -687,8 +710,8 @@ each_machine enum step_result leave_by_offsets(const struct arch_registers *r, s
 {
     const struct memory *m = &w->in->memory;
     const struct rule *rule = l->rule;
-    uint64_t low = l->cfa - 8 * (uint64_t)rule->deepest, size = rule_slots_size(r, rule);
-    const uint8_t *slots = find_slots(m, low, size);
+    uint64_t size = 8 * (uint64_t)rule->deepest;
+    const uint8_t *slots = find_slots(m, l->cfa - size, size);
     if (!likely(slots != NULL))
         return walk_offsets_slow(w, rule, l->cfa);
     if (w->suffixes && w->suffixes->open)
@@ -936,9 +959,9 @@ static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_i
 each_machine void fetch_slots(const struct arch_registers *r, const struct lane *l)
 {
     const struct memory *m = &l->walk.in->memory;
-    const struct rule *rule = &l->rule;
-    uint64_t low = l->leaving.cfa - 8 * (uint64_t)rule->deepest - m->stack_start;
-    uint64_t last = low + rule_slots_size(r, rule) - 8;
+    enum { BLOCK = 56 }; /* of linked slots: few are larger, and the CFA is far from it */
+    uint64_t low = l->leaving.cfa - 8 * (uint64_t)l->rule.deepest - m->stack_start;
+    uint64_t last = arch_has_link(r) ? low + BLOCK : l->leaving.cfa - 8 - m->stack_start;
     if (last >= m->stack_size)
         return;
     __builtin_prefetch(m->stack + last);

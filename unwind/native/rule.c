@@ -136,6 +136,15 @@ static uint64_t place_of(uint16_t slot, uint16_t deepest)
     return slot ? deepest + 1u - slot : 0;
 }
 
+/* Are the registers behind the frame pointer saved in order (rule.h)? */
+static bool is_in_order(const struct slots *s)
+{
+    for (unsigned i = 2; i < ARCH_SAVED_MAX; i++)
+        if (s->saved[i] && s->saved[i] + 1 != s->saved[i - 1])
+            return false;
+    return true;
+}
+
 static bool lower_linked(const struct slots *s, struct rule *rule)
 {
     uint64_t most = place_of(s->ra, rule->deepest);
@@ -145,8 +154,9 @@ static bool lower_linked(const struct slots *s, struct rule *rule)
         rule->linked |= place << (RULE_LINKED_SAVED + RULE_PLACE_BITS * i);
         most = place > most ? place : most;
     }
-    rule->linked |= (most + 1) / 2;
-    return most <= RULE_BLOCK_MAX;
+    if (is_in_order(s))
+        rule->linked |= RULE_LINKED_IN_ORDER;
+    return most <= RULE_PLACE_MAX;
 }
 
 static bool lower_slots(const struct cfi_row *row, struct rule *rule)

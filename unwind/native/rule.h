@@ -46,19 +46,18 @@ enum rule_kind {
 /* The pushed form has slots of so many callee-saved registers: of all on x86-64. */
 enum { RULE_PUSHED_SAVED = 6 };
 
-/* The linked form: the low four bits are half the block's words, rounded up. Then come five bits
- * for the return address, and for each callee-saved register (struct arch_registers, `saved`). They
- * are the word's place in the block from 1 on, lowest first; 0: it is not saved. */
+/* The linked form: five bits for the return address, and for each callee-saved register (struct
+ * arch_registers, `saved`). They are the word's place in the block from 1 on, lowest first; 0: it
+ * is not saved. Compilers mostly save the registers behind the frame pointer in order: the first
+ * ones, in rising words without a gap. */
 enum {
-    RULE_BLOCK_BITS = 4,
     RULE_PLACE_BITS = 5,
-    RULE_PLACE_MASK = (1 << RULE_PLACE_BITS) - 1,
-    RULE_BLOCK_MAX = 2 * ((1 << RULE_BLOCK_BITS) - 1), /* words */
-    RULE_LINKED_RA = RULE_BLOCK_BITS,
-    RULE_LINKED_SAVED = RULE_BLOCK_BITS + RULE_PLACE_BITS,
+    RULE_PLACE_MAX = (1 << RULE_PLACE_BITS) - 1,
+    RULE_LINKED_IN_ORDER = 1,
+    RULE_LINKED_RA = 64 - RULE_PLACE_BITS * (ARCH_SAVED_MAX + 1),
+    RULE_LINKED_SAVED = RULE_LINKED_RA + RULE_PLACE_BITS,
 };
-_Static_assert(RULE_LINKED_SAVED + RULE_PLACE_BITS * ARCH_SAVED_MAX <= 64, "all registers fit");
-_Static_assert(RULE_BLOCK_MAX <= RULE_PLACE_MASK, "a place names any word of the block");
+_Static_assert(RULE_LINKED_RA > 0, "all registers fit");
 
 struct rule {
     int32_t cfa_offset;
@@ -80,7 +79,7 @@ _Static_assert(sizeof(struct rule) == 16, "four rules a cache line");
 /* How far below the CFA, in words, the return address is. 0: it is (still) in the link register. */
 static inline unsigned rule_ra(const struct arch_registers *r, const struct rule *rule)
 {
-    unsigned place = (unsigned)(rule->linked >> RULE_LINKED_RA) & RULE_PLACE_MASK;
+    unsigned place = (unsigned)(rule->linked >> RULE_LINKED_RA) & RULE_PLACE_MAX;
     if (!arch_has_link(r))
         return rule->ra;
     return place ? rule->deepest + 1u - place : 0;
@@ -92,17 +91,10 @@ static inline unsigned rule_saved(const struct arch_registers *r, const struct r
                                   unsigned i)
 {
     unsigned place =
-        (unsigned)(rule->linked >> (RULE_LINKED_SAVED + RULE_PLACE_BITS * i)) & RULE_PLACE_MASK;
+        (unsigned)(rule->linked >> (RULE_LINKED_SAVED + RULE_PLACE_BITS * i)) & RULE_PLACE_MAX;
     if (!arch_has_link(r))
         return i < RULE_PUSHED_SAVED ? rule->saved[i] : 0;
     return place ? rule->deepest + 1u - place : 0;
-}
-
-/* The size in bytes of the part of the stack that has all slots; it begins at the lowest one. */
-static inline uint64_t rule_slots_size(const struct arch_registers *r, const struct rule *rule)
-{
-    uint64_t pairs = rule->linked & ((1 << RULE_BLOCK_BITS) - 1);
-    return arch_has_link(r) ? 16 * pairs : 8 * (uint64_t)rule->deepest;
 }
 
 /* Bits of a key: the cfi's id, and the offset from its first FDE. Larger values are not cached. */
