@@ -710,8 +710,9 @@ each_machine enum step_result leave_by_offsets(const struct arch_registers *r, s
 {
     const struct memory *m = &w->in->memory;
     const struct rule *rule = l->rule;
-    uint64_t size = 8 * (uint64_t)rule->deepest;
-    const uint8_t *slots = find_slots(m, l->cfa - size, size);
+    uint64_t depth = 8 * (uint64_t)rule->deepest;
+    uint64_t size = rule_slots_size(r, rule);
+    const uint8_t *slots = find_slots(m, l->cfa - depth, size);
     if (!likely(slots != NULL))
         return walk_offsets_slow(w, rule, l->cfa);
     if (w->suffixes && w->suffixes->open)

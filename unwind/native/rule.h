@@ -97,6 +97,13 @@ static inline unsigned rule_saved(const struct arch_registers *r, const struct r
     return place ? rule->deepest + 1u - place : 0;
 }
 
+/* The size in bytes of a part of the stack that has all slots; it begins at the lowest one. */
+static inline uint64_t rule_slots_size(const struct arch_registers *r, const struct rule *rule)
+{
+    bool is_block = arch_has_link(r) && rule->deepest > RULE_PLACE_MAX;
+    return 8 * (uint64_t)(is_block ? RULE_PLACE_MAX : rule->deepest);
+}
+
 /* Bits of a key: the cfi's id, and the offset from its first FDE. Larger values are not cached. */
 enum { KEY_ID_BITS = 24, KEY_OFFSET_BITS = 36, KEY_BITS = KEY_ID_BITS + KEY_OFFSET_BITS };
 
