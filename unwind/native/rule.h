@@ -97,11 +97,11 @@ static inline unsigned rule_saved(const struct arch_registers *r, const struct r
     return place ? rule->deepest + 1u - place : 0;
 }
 
-/* The size in bytes of a part of the stack that has all slots; it begins at the lowest one. */
+/* The size in bytes of a part of the stack that has all slots; it begins at the lowest one. Blocks
+ * differ in size, but asking for the largest costs nothing: more of the stack follows. */
 static inline uint64_t rule_slots_size(const struct arch_registers *r, const struct rule *rule)
 {
-    bool is_block = arch_has_link(r) && rule->deepest > RULE_PLACE_MAX;
-    return 8 * (uint64_t)(is_block ? RULE_PLACE_MAX : rule->deepest);
+    return 8 * (uint64_t)(arch_has_link(r) ? RULE_PLACE_MAX : rule->deepest);
 }
 
 /* Bits of a key: the cfi's id, and the offset from its first FDE. Larger values are not cached. */
