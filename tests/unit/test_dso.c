@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <elf.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -335,9 +336,17 @@ static void minidebuginfo_is_unpacked(void **state)
     dsos_free(all);
 }
 
+/* An emulator of programs gives them none. */
+static bool has_vdso(void)
+{
+    return getauxval(AT_SYSINFO_EHDR) != 0;
+}
+
 static void the_live_vdso_serves(void **state)
 {
     (void)state;
+    if (!has_vdso())
+        skip();
     struct dsos *all = table(NULL);
     struct dso *d = dsos_get(all, DSO_VDSO, "[vdso]", NULL, 0);
     struct elf_section s;
@@ -355,6 +364,8 @@ static void the_live_vdso_serves(void **state)
 static void a_kernel_of_another_release_is_not_the_running_one(void **state)
 {
     (void)state;
+    if (!has_vdso())
+        skip();
     const struct build_id here = notes_file_build_id("/sys/kernel/notes");
     struct utsname u;
     assert_int_equal(uname(&u), 0);
@@ -512,7 +523,8 @@ static void exported_symbols_are_found_by_name(void **state)
         for (size_t k = i % 16 ? nr : 0; k < nr; k++) /* (of some names only: it takes long) */
             same |= all[k].st_shndx != SHN_UNDEF && all[k].st_value == address &&
                     !strcmp((const char *)strings.bytes + all[k].st_name, name);
-        assert_true(found || all[i].st_shndx == SHN_UNDEF);
+        bool is_local = ELF64_ST_BIND(all[i].st_info) == STB_LOCAL; /* sections, on AArch64 */
+        assert_true(found || is_local || all[i].st_shndx == SHN_UNDEF);
         assert_true(!found || i % 16 || same);
         defined += found;
     }
