@@ -8,12 +8,15 @@
  *   first sight   addresses never seen before: the rule comes from running the CFI
  *   libdwfl       the peer, on the same stacks
  *
- * Usage: bench_unwind PERF.DATA, recorded with `perf record --call-graph=dwarf,65528`; a plain file
- * of this machine. The benchmark reads the recording itself, and only what it needs, so that it
- * measures nothing but unwind/.
+ * Usage: bench_unwind PERF.DATA [MACHINE ROOT], recorded with `perf record
+ * --call-graph=dwarf,65528`; a plain file of this machine, or of another one whose files are below
+ * ROOT. The benchmark reads the recording itself, and only what it needs, so that it measures
+ * nothing but unwind/.
+ *
+ * The instructions of a frame: valgrind --tool=callgrind --toggle-collect=walk_batches, divided by
+ * RUNS and by the frames of "cold, in batches".
  */
 #include "base/hash.h"
-#include "unwind/arch_x86_64.h"
 #include "unwind/native/rule.h"
 
 #include <elfutils/libdwfl.h>
@@ -30,7 +33,7 @@
 enum { RUNS = 5, RESIDENT_STACKS = 48, MAX_FRAMES = 1024, EVICT_BYTES = 256 << 20 };
 
 struct module {
-    char path[256];
+    char path[512];
     struct cfi *cfi;
     Elf *elf;
     uint32_t id;
@@ -49,6 +52,8 @@ struct stack {
 };
 
 struct data {
+    const struct arch *arch;
+    const char *root; /* files of the recording are below it */
     const uint8_t *bytes;
     uint64_t size;
     struct perf_event_attr attr;
@@ -89,8 +94,10 @@ static struct cfi_section section(Elf *elf, const char *name)
     return (struct cfi_section){0};
 }
 
-static struct module *module_get(struct data *d, const char *path)
+static struct module *module_get(struct data *d, const char *name)
 {
+    char path[sizeof(((struct module *)0)->path)];
+    snprintf(path, sizeof(path), "%s%s", d->root, name);
     vec_foreach (m, &d->modules) {
         if (!strcmp((*m)->path, path))
             return *m;
@@ -104,7 +111,7 @@ static struct module *module_get(struct data *d, const char *path)
     m->elf = fd < 0 ? NULL : elf_begin(fd, ELF_C_READ_MMAP, NULL);
     if (!m->elf)
         return m;
-    const struct cfi_source source = {.arch = &arch_x86_64,
+    const struct cfi_source source = {.arch = d->arch,
                                       .name = path,
                                       .eh_frame = section(m->elf, ".eh_frame"),
                                       .eh_frame_hdr = section(m->elf, ".eh_frame_hdr"),
@@ -188,17 +195,16 @@ static struct process *process_get(struct data *d, uint32_t pid)
 }
 
 /* Reads the values of the registers in `mask`, in ascending order of perf's register numbers. */
-static struct registers read_registers(const uint8_t *at, uint64_t mask)
+static struct registers read_registers(const struct arch *arch, const uint8_t *at, uint64_t mask)
 {
-    static const uint8_t dwarf[24] = {0,  3,  2,  1,  4, 5, 6,  7,  16, 99, 99, 99,
-                                      99, 99, 99, 99, 8, 9, 10, 11, 12, 13, 14, 15};
-    struct registers r = {.arch = &arch_x86_64};
-    for (unsigned bit = 0; bit < 24; bit++) {
+    struct registers r = {.arch = arch};
+    for (unsigned bit = 0; bit < arch->nr_perf; bit++) {
+        uint8_t reg = arch->perf[bit].reg;
         if (!(mask >> bit & 1))
             continue;
-        if (dwarf[bit] < DWARF_NR) {
-            r.value[dwarf[bit]] = load_u64(at, false);
-            r.known |= REG_BIT(dwarf[bit]);
+        if (reg != ARCH_NO_REGISTER) {
+            r.value[reg] = load_u64(at, false);
+            r.known |= REG_BIT(reg);
         }
         at += 8;
     }
@@ -250,9 +256,10 @@ static void add_sample(struct data *d, const uint8_t *r, uint32_t size)
     uint64_t dynamic = cursor_u64(&c);
     if (c.failed || dynamic > stack_size || dynamic == 0)
         return;
-    s.input.registers = read_registers(registers, mask);
-    s.input.memory = (struct memory){
-        .stack = stack, .stack_size = dynamic, .stack_start = s.input.registers.value[DWARF_RSP]};
+    s.input.registers = read_registers(d->arch, registers, mask);
+    s.input.memory = (struct memory){.stack = stack,
+                                     .stack_size = dynamic,
+                                     .stack_start = s.input.registers.value[d->arch->reg.sp]};
     s.input.code = (struct codemap){.lookup = lookup, .context = process_get(d, s.pid)};
     s.input.max_frames = MAX_FRAMES;
     if (!vec_push(&d->stacks, s))
@@ -481,11 +488,12 @@ static bool peer_read(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *result, void *arg
 static bool peer_registers(Dwfl_Thread *thread, void *arg)
 {
     const struct peer *p = arg;
-    Dwarf_Word words[DWARF_NR + 1];
-    for (int i = 0; i < DWARF_NR; i++)
-        words[i] = p->stack->input.registers.value[i];
-    dwfl_thread_state_register_pc(thread, words[DWARF_RIP]);
-    return dwfl_thread_state_registers(thread, 0, DWARF_NR, words);
+    const struct registers *r = &p->stack->input.registers;
+    Dwarf_Word words[ARCH_REGISTERS_MAX];
+    for (unsigned i = 0; i < r->arch->reg.columns; i++)
+        words[i] = r->value[i];
+    dwfl_thread_state_register_pc(thread, r->value[r->arch->reg.pc]);
+    return dwfl_thread_state_registers(thread, 0, r->arch->reg.columns, words);
 }
 
 static int peer_frame(Dwfl_Frame *state, void *arg)
@@ -571,10 +579,13 @@ static void print_ends(struct unwinder *u, const struct data *d)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2)
-        die("usage: bench_unwind PERF.DATA");
+    if (argc != 2 && argc != 4)
+        die("usage: bench_unwind PERF.DATA [MACHINE ROOT]");
     elf_version(EV_CURRENT);
-    struct data d = {0};
+    struct data d = {.arch = argc == 4 ? arch_by_name(argv[2]) : arch_of_host(),
+                     .root = argc == 4 ? argv[3] : ""};
+    if (!d.arch)
+        die("no such machine");
     read_recording(&d, argv[1]);
     struct unwinder *u = unwinder_create(NULL);
     if (!u)

@@ -4,12 +4,11 @@
 
 #include <string.h>
 
-static const struct arch *const rows[] = {&arch_x86_64, &arch_aarch64};
-enum { NR_ROWS = sizeof(rows) / sizeof(*rows) };
+static const struct arch *const rows[ARCH_NR] = {&arch_x86_64, &arch_aarch64};
 
 const struct arch *arch_by_name(const char *name)
 {
-    for (size_t i = 0; i < NR_ROWS; i++)
+    for (size_t i = 0; i < ARCH_NR; i++)
         if (strcmp(rows[i]->name, name) == 0)
             return rows[i];
     return NULL;
@@ -17,7 +16,7 @@ const struct arch *arch_by_name(const char *name)
 
 const struct arch *arch_by_elf(uint16_t machine, bool is64)
 {
-    for (size_t i = 0; i < NR_ROWS; i++)
+    for (size_t i = 0; i < ARCH_NR; i++)
         if (is64 && rows[i]->elf_machine == machine)
             return rows[i];
     return NULL;

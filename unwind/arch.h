@@ -96,6 +96,7 @@ struct arch {
     /* perf's registers, by their bit. */
     const struct arch_perf_register *perf;
     uint8_t nr_perf, perf_sp;
+    bool perf_is_own; /* perf's bits are the registers' own numbers */
     /* The kernel's registers in core files and ptrace's NT_PRSTATUS, in their order, as words.
      * ARCH_NO_REGISTER: not one of ours. */
     const uint8_t *user_regs;
@@ -160,6 +161,7 @@ struct arch {
 };
 
 extern const struct arch arch_x86_64, arch_aarch64;
+enum { ARCH_NR = 2 };                    /* rows */
 #define ARCH_TITLES "x86-64 and AArch64" /* of all rows, for messages */
 
 /* Returns the row of a machine that is called so; NULL: it has none. */

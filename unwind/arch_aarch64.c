@@ -14,9 +14,6 @@
 
 enum { FP = AARCH64_FP, LR = AARCH64_LR, SP = AARCH64_SP, PC = AARCH64_PC, INSN = AARCH64_INSN };
 
-/* Bits of user addresses. (Programs must ask for larger ones.) */
-enum { ADDRESS_BITS = 48 };
-
 static uint32_t word_before(const uint8_t *end)
 {
     return load_u32(end - INSN, false);
@@ -181,35 +178,23 @@ static const uint8_t user_regs[] = {
     0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
     17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, FP, LR, SP, PC, ARCH_NO_REGISTER};
 
-/* x19 to x29. x18 belongs to the platform. */
-#define CALLEE_SAVED (REG_BIT(30) - REG_BIT(19))
-
 /* From the stack pointer in the trampoline: siginfo has 128 bytes, and struct ucontext has x0 to
  * x30, sp and pc from its byte 184 on (asm/sigcontext.h). */
 #define SAVED_AT(n) (128 + 184 + 8 * (n))
 
 const struct arch arch_aarch64 = {
-    .reg = {.nr = AARCH64_NR,
-            .columns = PC, /* DWARF has no number for pc */
-            .pc = PC,
-            .sp = SP,
-            .fp = FP,
-            .ra = LR,
-            .nr_saved = 11,
-            .saved = {FP, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28},
-            .callee_saved = CALLEE_SAVED,
-            .survives = CALLEE_SAVED | REG_BIT(SP) | REG_BIT(PC),
-            .address_mask = (UINT64_C(1) << ADDRESS_BITS) - 1},
+    .reg = AARCH64_REGISTERS,
     .name = "aarch64",
     .title = "AArch64",
     .elf_machine = EM_AARCH64,
     .elf_relative = R_AARCH64_RELATIVE,
     .capstone_arch = CS_ARCH_ARM64,
     .capstone_mode = CS_MODE_LITTLE_ENDIAN,
-    .unused_addresses = UINT64_C(1) << ADDRESS_BITS,
+    .unused_addresses = UINT64_C(1) << AARCH64_ADDRESS_BITS,
     .perf = perf,
     .nr_perf = sizeof(perf) / sizeof(*perf),
     .perf_sp = SP,
+    .perf_is_own = true,
     .user_regs = user_regs,
     .nr_user_regs = sizeof(user_regs),
     .call_min = INSN,

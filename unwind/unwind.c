@@ -7,11 +7,12 @@
  *
  * The common frame (a rule in the cache, all slots in the stack window) needs no function call.
  * Functions that every frame runs take the machine's registers as an argument `r`. They are
- * compiled twice: with x86-64's registers as constants, and for any machine.
+ * compiled once for each machine, with its registers as constants.
  */
 #include "unwind/unwind.h"
 
 #include "base/hash.h"
+#include "unwind/arch_aarch64.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/native/explore.h"
 #include "unwind/native/walk.h"
@@ -24,7 +25,8 @@
 /* For functions of which each machine has a copy. */
 #define each_machine static inline __attribute__((always_inline))
 
-static const struct arch_registers x86_64 = X86_64_REGISTERS;
+static const struct arch_registers x86_64 = X86_64_REGISTERS, aarch64 = AARCH64_REGISTERS;
+_Static_assert(ARCH_NR == 2, "the walk loop has a copy for each machine");
 
 static inline bool is_x86_64(const struct walk *w)
 {
@@ -89,7 +91,10 @@ struct unwinder_stats unwinder_stats(const struct unwinder *u)
 /* Copies only the machine's own registers: x86-64 has half as many as there is space for. */
 static void copy_registers(const struct arch *arch, uint64_t *to, const uint64_t *from)
 {
-    memcpy(to, from, sizeof(*to) * (arch == &arch_x86_64 ? x86_64.nr : ARCH_REGISTERS_MAX));
+    if (arch == &arch_x86_64)
+        memcpy(to, from, sizeof(*to) * DWARF_NR);
+    else
+        memcpy(to, from, sizeof(*to) * ARCH_REGISTERS_MAX);
 }
 
 enum step_result walk_end(struct walk *w, enum stack_end end, uint64_t address)
@@ -255,14 +260,17 @@ static struct cfi_row row_of(const struct arch_registers *r, const struct rule *
 {
     struct cfi_row row = {.cfa_register = rule->kind == RULE_PLT ? r->sp : rule->cfa_register,
                           .cfa_offset = rule->kind == RULE_PLT ? 8 : rule->cfa_offset};
-    unsigned ra = rule->kind == RULE_PLT ? 1 : rule->ra;
-    row.regs[r->ra] = rule->ends
-                          ? (struct reg_rule){.kind = REG_UNDEFINED}
-                          : (struct reg_rule){.kind = REG_OFFSET, .offset = -8 * (int64_t)ra};
-    for (unsigned i = 0; i < RULE_SAVED && rule->kind == RULE_OFFSETS; i++)
-        if (rule->saved[i])
+    unsigned ra = rule->kind == RULE_PLT ? 1 : rule_ra(r, rule);
+    if (ra)
+        row.regs[r->ra] = (struct reg_rule){.kind = REG_OFFSET, .offset = -8 * (int64_t)ra};
+    if (rule->kind == RULE_ENDS)
+        row.regs[r->ra].kind = REG_UNDEFINED;
+    for (unsigned i = 0; i < r->nr_saved && rule->kind == RULE_OFFSETS; i++) {
+        unsigned saved = rule_saved(r, rule, i);
+        if (saved)
             row.regs[r->saved[i]] =
-                (struct reg_rule){.kind = REG_OFFSET, .offset = -8 * (int64_t)rule->saved[i]};
+                (struct reg_rule){.kind = REG_OFFSET, .offset = -8 * (int64_t)saved};
+    }
     return row;
 }
 
@@ -271,6 +279,7 @@ static void trace_rule(const struct walk *w, const struct rule *rule, const stru
                        uint64_t cfa)
 {
     static const char *const texts[] = {[RULE_OFFSETS] = "a rule of the cache",
+                                        [RULE_ENDS] = "a rule of the cache",
                                         [RULE_PLT] = "the rule of all PLTs",
                                         [RULE_ROW] = "a whole row"};
     if (TRACE_LIKELY_NULL(w->in->trace))
@@ -416,9 +425,13 @@ static int walk_past_generated(struct unwinder *u, struct walk *w)
 static void say_without_cfi(const struct walk *w, const struct rule *rule)
 {
     const char *text = "no CFI covers the address";
-    if (rule->kind == RULE_OFFSETS)
+    bool compact = rule->kind == RULE_OFFSETS || rule->kind == RULE_ENDS;
+    if (compact)
         trace_rule(w, rule, NULL, 0);
-    if (rule->kind == RULE_OFFSETS)
+    if (compact && w->known >> rule->cfa_register & 1)
+        text = "CFI says that the return address is in the link register still, whose value is not "
+               "known any more";
+    else if (compact)
         text = "CFI gives the CFA by a register whose value is not known any more";
     else if (rule->kind == RULE_ROW)
         text = "the CFI row cannot be followed";
@@ -524,6 +537,15 @@ each_machine int step_by_managed(const struct arch_registers *r, struct walk *w,
     return STEP_OK;
 }
 
+/* Is the return address still in the link register, whose value is not known? It is known only in a
+ * frame that calls nothing. */
+each_machine bool lacks_link(const struct arch_registers *r, const struct walk *w,
+                             const struct rule *rule)
+{
+    const uint64_t place = (uint64_t)RULE_PLACE_MAX << RULE_LINKED_RA;
+    return arch_has_link(r) && !(rule->linked & place) && !(w->known >> r->ra & 1);
+}
+
 /* First half of a frame. Returns STEP_DONE if the walk ended at this frame, -1 (as int) when out of
  * memory. */
 each_machine int frame_on(const struct arch_registers *r, struct unwinder *u, struct walk *w,
@@ -551,21 +573,24 @@ each_machine int frame_on(const struct arch_registers *r, struct unwinder *u, st
     l->sp = w->value[r->sp];
     l->cfa = w->value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
     l->applied = l->signal = false;
-    bool plain = rule->kind == RULE_OFFSETS && w->known >> rule->cfa_register & 1;
-    if (rule->kind == RULE_PLT) {
+    bool has_cfa = (rule->kind == RULE_OFFSETS || rule->kind == RULE_ENDS) &&
+                   w->known >> rule->cfa_register & 1;
+    if (!arch_has_link(r) && rule->kind == RULE_PLT) {
         l->cfa = l->sp + 8 + ((pc & 15) >= rule->plt_from ? 8 : 0);
-        plain = true;
+        has_cfa = true;
     }
 
     if (named)
-        w->out->frames.at[frame].cfa = plain ? l->cfa : 0;
+        w->out->frames.at[frame].cfa = has_cfa ? l->cfa : 0;
     else if (w->frames_left-- == 0)
         return walk_end(w, STACK_LIMIT, 0);
-    else if (!push_frame(r, w, c, plain ? l->cfa : 0))
+    else if (!push_frame(r, w, c, has_cfa ? l->cfa : 0))
         return -1;
     u->frames++;
-    if (likely(plain))
-        return rule->ends ? walk_end(w, STACK_COMPLETE, 0) : STEP_OK;
+    if (has_cfa && rule->kind == RULE_ENDS)
+        return walk_end(w, STACK_COMPLETE, 0);
+    if (likely(has_cfa) && likely(!lacks_link(r, w, rule)))
+        return STEP_OK;
     if (rule->kind == RULE_ROW)
         return step_by_row(u, w, &c->code, l, frame);
     return step_without_cfi(u, w, &c->code, l);
@@ -576,42 +601,107 @@ static int frame_x86_64(struct unwinder *u, struct walk *w, struct leaving *l)
     return frame_on(&x86_64, u, w, l);
 }
 
-static int frame_any(struct unwinder *u, struct walk *w, struct leaving *l)
+static int frame_aarch64(struct unwinder *u, struct walk *w, struct leaving *l)
 {
-    return frame_on(&w->arch->reg, u, w, l);
+    return frame_on(&aarch64, u, w, l);
 }
 
 each_machine int frame_of(const struct arch_registers *r, struct unwinder *u, struct walk *w,
                           struct leaving *l)
 {
-    return r == &x86_64 ? frame_x86_64(u, w, l) : frame_any(u, w, l);
+    return r == &x86_64 ? frame_x86_64(u, w, l) : frame_aarch64(u, w, l);
 }
 
 static int walk_frame(struct unwinder *u, struct walk *w, struct leaving *l)
 {
-    return is_x86_64(w) ? frame_x86_64(u, w, l) : frame_any(u, w, l);
+    return is_x86_64(w) ? frame_x86_64(u, w, l) : frame_aarch64(u, w, l);
 }
 
 /* Restore a callee-saved register: from its slot, or from itself, which avoids a branch that is
  * hard to predict. */
-each_machine void restore(const struct arch_registers *r, struct walk *w, const struct rule *rule,
-                          const uint8_t *top, unsigned i)
+each_machine void restore(const struct arch_registers *r, struct walk *w, unsigned i,
+                          const uint8_t *slot, bool saved)
 {
     uint8_t *value = (uint8_t *)&w->value[r->saved[i]];
-    const uint8_t *slot = top - 8 * (size_t)rule->saved[i];
-    memcpy(value, rule->saved[i] ? slot : value, 8);
+    memcpy(value, saved ? slot : value, 8);
 }
 
-/* Returns the end of the `size` bytes of the stack that begin at `low`, if one of the two pieces
- * holds them all; else NULL. */
+/* `top`: the stack at the CFA. */
+each_machine void restore_pushed(const struct arch_registers *r, struct walk *w,
+                                 const struct rule *rule, const uint8_t *top)
+{
+    _Static_assert(RULE_PUSHED_SAVED == 6, "six slots are looked at");
+    memcpy(&w->value[r->pc], top - 8 * (size_t)rule->ra, 8);
+    restore(r, w, 0, top - 8 * (size_t)rule->saved[0], rule->saved[0]);
+    restore(r, w, 1, top - 8 * (size_t)rule->saved[1], rule->saved[1]);
+    restore(r, w, 2, top - 8 * (size_t)rule->saved[2], rule->saved[2]);
+    restore(r, w, 3, top - 8 * (size_t)rule->saved[3], rule->saved[3]);
+    restore(r, w, 4, top - 8 * (size_t)rule->saved[4], rule->saved[4]);
+    restore(r, w, 5, top - 8 * (size_t)rule->saved[5], rule->saved[5]);
+}
+
+/* Restore a register from its place in a block, if it has one. */
+each_machine void restore_from(struct walk *w, unsigned reg, const uint8_t *before, uint64_t place)
+{
+    place &= RULE_PLACE_MAX;
+    if (likely(place))
+        memcpy(&w->value[reg], before + 8 * place, 8);
+}
+
+/* `block`: the stack at the lowest slot. */
+each_machine void restore_linked(const struct arch_registers *r, struct walk *w,
+                                 const struct rule *rule, const uint8_t *block)
+{
+    const uint8_t *before = block - 8; /* places count from 1 on */
+    uint64_t left = rule->linked >> RULE_LINKED_RA;
+    if (likely(left & RULE_PLACE_MAX))
+        restore_from(w, r->pc, before, left);
+    else
+        w->value[r->pc] = w->value[r->ra];
+    left >>= RULE_PLACE_BITS;
+    restore_from(w, r->saved[0], before, left);
+    left >>= RULE_PLACE_BITS;
+    if (!likely(rule->linked & RULE_LINKED_IN_ORDER)) {
+#pragma GCC unroll 10
+        for (unsigned i = 1; i < ARCH_SAVED_MAX && left; i++, left >>= RULE_PLACE_BITS)
+            restore_from(w, r->saved[i], before, left);
+        return;
+    }
+    const uint8_t *first = before + 8 * (left & RULE_PLACE_MAX);
+#pragma GCC unroll 10
+    for (unsigned i = 1; i < ARCH_SAVED_MAX && left; i++, left >>= RULE_PLACE_BITS)
+        memcpy(&w->value[r->saved[i]], first + 8 * (i - 1), 8);
+}
+
+/* Returns the `size` bytes of the stack that begin at `low`, if one of the two pieces holds them
+ * all; else NULL. */
 static inline const uint8_t *find_slots(const struct memory *m, uint64_t low, uint64_t size)
 {
     uint64_t at = low - m->stack_start;
     if (likely(at < m->stack_size && m->stack_size - at >= size))
-        return m->stack + at + size;
+        return m->stack + at;
     at -= m->stack_size;
-    return at < m->stack_far_size && m->stack_far_size - at >= size ? m->stack_far + at + size
-                                                                    : NULL;
+    return at < m->stack_far_size && m->stack_far_size - at >= size ? m->stack_far + at : NULL;
+}
+
+/* Note the slots of a compact rule. */
+each_machine void note_leaving(const struct arch_registers *r, const struct walk *w,
+                               const struct leaving *l)
+{
+    struct memory_reads *reads = w->in->memory.reads;
+    uint64_t size = 8 * (uint64_t)l->rule->deepest;
+    if (!arch_has_link(r)) {
+        memory_note(reads, l->cfa - size, size);
+        return;
+    }
+    for (unsigned i = 0; i < r->nr_saved; i++) {
+        uint64_t saved = rule_saved(r, l->rule, i);
+        if (saved)
+            memory_note(reads, l->cfa - 8 * saved, 8);
+    }
+    uint64_t ra = rule_ra(r, l->rule);
+    if (ra)
+        memory_note(reads, l->cfa - 8 * ra, 8);
 }
 
 /* Read the slots of a compact rule. In the common case the recorded stack holds them all. */
@@ -620,26 +710,23 @@ each_machine enum step_result leave_by_offsets(const struct arch_registers *r, s
 {
     const struct memory *m = &w->in->memory;
     const struct rule *rule = l->rule;
-    uint64_t size = 8 * (uint64_t)rule->deepest;
-    const uint8_t *top = find_slots(m, l->cfa - size, size);
-    if (!likely(top != NULL))
+    uint64_t depth = 8 * (uint64_t)rule->deepest;
+    uint64_t size = rule_slots_size(r, rule);
+    const uint8_t *slots = find_slots(m, l->cfa - depth, size);
+    if (!likely(slots != NULL))
         return walk_offsets_slow(w, rule, l->cfa);
     if (w->suffixes && w->suffixes->open)
-        memory_note(m->reads, l->cfa - size, size);
-    memcpy(&w->value[r->pc], top - 8 * (size_t)rule->ra, 8);
+        note_leaving(r, w, l);
+    if (arch_has_link(r))
+        restore_linked(r, w, rule, slots);
+    else
+        restore_pushed(r, w, rule, slots + size);
     w->value[r->pc] &= r->address_mask;
     w->value[r->sp] = l->cfa;
-    _Static_assert(RULE_SAVED == 6, "six slots are looked at");
-    restore(r, w, rule, top, 0);
-    restore(r, w, rule, top, 1);
-    restore(r, w, rule, top, 2);
-    restore(r, w, rule, top, 3);
-    restore(r, w, rule, top, 4);
-    restore(r, w, rule, top, 5);
     w->known &= r->survives;
     if (!likely(w->known == r->survives)) {
-        for (unsigned i = 0; i < RULE_SAVED; i++)
-            w->known |= (uint64_t)(rule->saved[i] != 0) << r->saved[i];
+        for (unsigned i = 0; i < r->nr_saved; i++)
+            w->known |= (uint64_t)(rule_saved(r, rule, i) != 0) << r->saved[i];
     }
     return STEP_OK;
 }
@@ -675,20 +762,20 @@ static enum step_result leave_x86_64(struct walk *w, const struct leaving *l)
     return leave_on(&x86_64, w, l);
 }
 
-static enum step_result leave_any(struct walk *w, const struct leaving *l)
+static enum step_result leave_aarch64(struct walk *w, const struct leaving *l)
 {
-    return leave_on(&w->arch->reg, w, l);
+    return leave_on(&aarch64, w, l);
 }
 
 each_machine enum step_result leave_of(const struct arch_registers *r, struct walk *w,
                                        const struct leaving *l)
 {
-    return r == &x86_64 ? leave_x86_64(w, l) : leave_any(w, l);
+    return r == &x86_64 ? leave_x86_64(w, l) : leave_aarch64(w, l);
 }
 
 static enum step_result walk_leave(struct walk *w, const struct leaving *l)
 {
-    return is_x86_64(w) ? leave_x86_64(w, l) : leave_any(w, l);
+    return is_x86_64(w) ? leave_x86_64(w, l) : leave_aarch64(w, l);
 }
 
 /* ---- one frame, traced --------------------------------------------------------------------- */
@@ -699,10 +786,15 @@ static void note_slots(const struct walk *w, const struct leaving *l)
     const struct memory *m = &w->in->memory;
     enum provenance ignored = PROVENANCE_EXACT;
     uint64_t value;
-    (void)memory_read_slot(m, l->cfa - 8 * (uint64_t)l->rule->ra, &value, &ignored);
-    for (unsigned i = 0; i < RULE_SAVED; i++)
-        if (l->rule->saved[i])
-            (void)memory_read_slot(m, l->cfa - 8 * (uint64_t)l->rule->saved[i], &value, &ignored);
+    const struct arch_registers *r = &w->arch->reg;
+    unsigned ra = rule_ra(r, l->rule);
+    if (ra)
+        (void)memory_read_slot(m, l->cfa - 8 * (uint64_t)ra, &value, &ignored);
+    for (unsigned i = 0; i < r->nr_saved; i++) {
+        unsigned saved = rule_saved(r, l->rule, i);
+        if (saved)
+            (void)memory_read_slot(m, l->cfa - 8 * (uint64_t)saved, &value, &ignored);
+    }
 }
 
 /* Tell how a frame was left, or why the walk ends there. */
@@ -732,9 +824,10 @@ static __attribute__((noinline)) int walk_traced(struct unwinder *u, struct walk
     if (got < 0)
         return got;
     bool plain = l.rule && (l.rule->kind == RULE_OFFSETS || l.rule->kind == RULE_PLT) && !l.applied;
-    if (plain && (got == STEP_OK || l.rule->ends))
+    bool ends = l.rule && l.rule->kind == RULE_ENDS && !l.applied;
+    if ((plain && got == STEP_OK) || ends)
         trace_rule(w, l.rule, NULL, l.cfa);
-    if (plain && got == STEP_DONE && w->out->end == STACK_COMPLETE && l.rule->ends)
+    if (ends && got == STEP_DONE && w->out->end == STACK_COMPLETE)
         say_outermost(w);
     if (plain && got == STEP_OK)
         note_slots(w, &l);
@@ -817,7 +910,7 @@ int unwind(struct unwinder *u, const struct unwind_input *input, struct unwind_s
         while (!w.done && !failed)
             failed = walk_once(u, &w) < 0;
     else
-        failed = is_x86_64(&w) ? walk_on(&x86_64, u, &w) : walk_on(&w.arch->reg, u, &w);
+        failed = is_x86_64(&w) ? walk_on(&x86_64, u, &w) : walk_on(&aarch64, u, &w);
     return failed || walker_finish(&w) < 0 ? error_no_memory(err) : 0;
 }
 
@@ -864,14 +957,16 @@ static void lane_begin(struct unwinder *u, struct lane *l, const struct unwind_i
 }
 
 /* Start to fetch the slots that walk_leave will read. */
-static void fetch_slots(const struct lane *l)
+each_machine void fetch_slots(const struct arch_registers *r, const struct lane *l)
 {
     const struct memory *m = &l->walk.in->memory;
-    uint64_t at = l->leaving.cfa - 8 - m->stack_start;
-    if (at >= m->stack_size)
+    enum { BLOCK = 56 }; /* of linked slots: few are larger, and the CFA is far from it */
+    uint64_t low = l->leaving.cfa - 8 * (uint64_t)l->rule.deepest - m->stack_start;
+    uint64_t last = arch_has_link(r) ? low + BLOCK : l->leaving.cfa - 8 - m->stack_start;
+    if (last >= m->stack_size)
         return;
-    __builtin_prefetch(m->stack + at);
-    __builtin_prefetch(m->stack + at + 8 - 8 * (size_t)l->rule.deepest);
+    __builtin_prefetch(m->stack + last);
+    __builtin_prefetch(m->stack + low);
 }
 
 /* Returns -1 when memory is out. */
@@ -907,14 +1002,14 @@ each_machine int advance_on(const struct arch_registers *r, struct unwinder *u, 
         l->in_frame = true;
         l->rule = *l->leaving.rule;
         l->leaving.rule = &l->rule;
-        fetch_slots(l);
+        fetch_slots(r, l);
     }
     return got < 0 ? -1 : 0;
 }
 
 static int lane_advance(struct unwinder *u, struct lane *l)
 {
-    return is_x86_64(&l->walk) ? advance_on(&x86_64, u, l) : advance_on(&l->walk.arch->reg, u, l);
+    return is_x86_64(&l->walk) ? advance_on(&x86_64, u, l) : advance_on(&aarch64, u, l);
 }
 
 int unwind_batch(struct unwinder *u, const struct unwind_input *inputs, struct unwind_stack *ret,

@@ -397,6 +397,12 @@ bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr)
     return image && elf_image_offset_to_vaddr(image, offset, vaddr);
 }
 
+bool dso_loaded_around(struct dso *dso, uint64_t offset, uint64_t *first, uint64_t *end)
+{
+    const struct elf_image *image = dso_image(dso);
+    return image && elf_image_loaded_around(image, offset, first, end);
+}
+
 bool dso_read(struct dso *dso, uint64_t offset, void *to, size_t size, bool *proven)
 {
     const struct elf_image *image = dso_image(dso);

@@ -165,6 +165,9 @@ void dso_note_problem(struct dso *dso, const char *why);
 /* Convert a file offset (pc - mapping start + pgoff) to a virtual address by PT_LOAD. Returns false
  * when no segment contains it. */
 bool dso_offset_to_vaddr(struct dso *dso, uint64_t offset, uint64_t *vaddr);
+/* Get the file offsets around one that are converted by adding the same (elf_image_loaded_around).
+ */
+bool dso_loaded_around(struct dso *dso, uint64_t offset, uint64_t *first, uint64_t *end);
 /* Returns the unwind rules, which are empty for a file without CFI; NULL: there is no file. Damaged
  * rules: NULL, and dso_problem() tells why. */
 const struct cfi *dso_cfi(struct dso *dso);

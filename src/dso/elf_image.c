@@ -486,24 +486,57 @@ bool elf_image_holds(const struct elf_image *image, const struct elf_phdr *segme
     return segment->offset <= image->size && segment->filesz <= image->size - segment->offset;
 }
 
+/* Where two segments share a file page, does the first one count? The executable one does, else
+ * that which comes first. */
+static bool wins(const struct elf_phdr *one, const struct elf_phdr *other)
+{
+    bool runs = one->flags & PF_X, other_runs = other->flags & PF_X;
+    return runs != other_runs ? runs : one < other;
+}
+
+/* Returns the segment that has the byte at `offset` of the file; NULL: none has. */
+static const struct elf_phdr *find_loaded(const struct elf_tables *t, uint64_t offset)
+{
+    const struct elf_phdr *found = NULL;
+    for (uint32_t i = 0; i < t->nr_segments; i++) {
+        const struct elf_phdr *p = &t->segments[i];
+        if (p->type == PT_LOAD && offset >= p->offset && offset - p->offset < p->filesz &&
+            (!found || wins(p, found)))
+            found = p;
+    }
+    return found;
+}
+
 bool elf_image_offset_to_vaddr(const struct elf_image *image, uint64_t offset, uint64_t *vaddr)
 {
     const struct elf_tables *t = image->tables;
     if (t->nr_segments == 0)
         return section_offset_to_vaddr(t, offset, vaddr);
-    bool found = false;
+    const struct elf_phdr *p = find_loaded(t, offset);
+    if (p)
+        *vaddr = offset - p->offset + p->vaddr;
+    return p != NULL;
+}
+
+bool elf_image_loaded_around(const struct elf_image *image, uint64_t offset, uint64_t *first,
+                             uint64_t *end)
+{
+    const struct elf_tables *t = image->tables;
+    const struct elf_phdr *p = find_loaded(t, offset);
+    if (!p)
+        return false;
+    *first = p->offset;
+    *end = p->filesz > UINT64_MAX - p->offset ? UINT64_MAX : p->offset + p->filesz;
     for (uint32_t i = 0; i < t->nr_segments; i++) {
-        const struct elf_phdr *p = &t->segments[i];
-        if (p->type != PT_LOAD || offset < p->offset || offset - p->offset >= p->filesz)
+        const struct elf_phdr *other = &t->segments[i];
+        if (other->type != PT_LOAD || other->filesz == 0 || !wins(other, p))
             continue;
-        /* Where two segments share a file page, the executable segment wins. */
-        if (!found || p->flags & PF_X)
-            *vaddr = offset - p->offset + p->vaddr;
-        found = true;
-        if (p->flags & PF_X)
-            break;
+        if (other->offset > offset)
+            *end = other->offset < *end ? other->offset : *end;
+        else if (other->offset + other->filesz > *first) /* it does not reach up to `offset` */
+            *first = other->offset + other->filesz;
     }
-    return found;
+    return true;
 }
 
 /* ---- MiniDebugInfo ----------------------------------------------------------------------- */

@@ -50,6 +50,10 @@ bool elf_image_section_at(const struct elf_image *image, uint32_t index, struct 
 bool elf_image_holds(const struct elf_image *image, const struct elf_phdr *segment);
 /* Convert a file offset to a virtual address by PT_LOAD. Returns false when it is in none. */
 bool elf_image_offset_to_vaddr(const struct elf_image *image, uint64_t offset, uint64_t *vaddr);
+/* Get the offsets [first, end) around `offset` that are in the same segment: all are converted by
+ * adding the same. Returns false when it is in none. */
+bool elf_image_loaded_around(const struct elf_image *image, uint64_t offset, uint64_t *first,
+                             uint64_t *end);
 
 bool build_id_equal(const struct build_id *a, const struct build_id *b);
 

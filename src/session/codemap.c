@@ -15,55 +15,17 @@
 
 /* ---- code -------------------------------------------------------------------------------- */
 
-enum { PAGE = ARCH_PAGE_MIN };
-
-/* Returns whether the file's address for an address of the mapping is `bias` away from it. */
-static bool has_bias(const struct mapping *m, uint64_t pc, uint64_t bias)
+/* Gets the addresses [start, end) of the mapping around `pc` that are in the same segment of the
+ * file. A mapping may go on far behind the segment: where segments are aligned to more than a page,
+ * the loader leaves its first mapping, of the whole file, in the gap. Returns false if the file has
+ * no segment there. */
+static bool segment_range(const struct mapping *m, uint64_t pc, uint64_t *start, uint64_t *end)
 {
-    uint64_t vaddr;
-    return dso_offset_to_vaddr(m->dso, pc - m->start + m->pgoff, &vaddr) && pc - vaddr == bias;
-}
-
-/* Returns the end of the addresses that have the bias, from `from` on (which has it); at most
- * `limit`. */
-static uint64_t bias_end(const struct mapping *m, uint64_t from, uint64_t limit, uint64_t bias)
-{
-    while (limit - from > 1) {
-        uint64_t mid = from + (limit - from) / 2;
-        if (has_bias(m, mid, bias))
-            from = mid;
-        else
-            limit = mid;
-    }
-    return limit;
-}
-
-static uint64_t bias_start(const struct mapping *m, uint64_t limit, uint64_t last, uint64_t bias)
-{
-    while (last > limit) {
-        uint64_t mid = limit + (last - limit) / 2;
-        if (has_bias(m, mid, bias))
-            last = mid;
-        else
-            limit = mid + 1;
-    }
-    return last;
-}
-
-/* A segment seldom fills its outer pages: the bytes before and after it belong to other segments or
- * to nothing. So the whole mapping has the bias of `pc`, except for parts of its outer pages.
- * Returns false if not even that is true: the file is not laid out as linkers do. */
-static bool bias_range(const struct mapping *m, uint64_t pc, uint64_t bias, uint64_t *start,
-                       uint64_t *end)
-{
-    uint64_t first = m->start + PAGE < m->end ? m->start + PAGE - 1 : m->end - 1;
-    uint64_t last = m->end - m->start > PAGE ? m->end - PAGE : m->start;
-    first = first < pc ? first : pc;
-    last = last > pc ? last : pc;
-    if (!has_bias(m, first, bias) || !has_bias(m, last, bias))
+    uint64_t offset = pc - m->start + m->pgoff, first, last;
+    if (!dso_loaded_around(m->dso, offset, &first, &last))
         return false;
-    *start = bias_start(m, m->start, first, bias);
-    *end = bias_end(m, last, m->end, bias);
+    *start = offset - first < pc - m->start ? pc - (offset - first) : m->start;
+    *end = last - offset < m->end - pc ? pc + (last - offset) : m->end;
     return true;
 }
 
@@ -91,7 +53,7 @@ static void elf_code_find(struct region_slot *slot, uint64_t pc, struct code *re
         return; /* no file, or outside its segments: an owner, but no rules */
     ret->bias = pc - vaddr;
     ret->cfi = dso_cfi(m->dso);
-    if (bias_range(m, pc, ret->bias, &ret->start, &ret->end))
+    if (segment_range(m, pc, &ret->start, &ret->end))
         code_keep(slot, ret);
 }
 

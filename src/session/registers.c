@@ -3,6 +3,8 @@
 
 #include "base/cursor.h"
 
+#include <string.h>
+
 const struct arch *recording_arch(const struct perfdata *pd)
 {
     const char *name = perfdata_arch(pd);
@@ -17,6 +19,11 @@ void sample_registers(const struct sample *s, const struct arch *arch, struct re
     const uint8_t *from = s->user_regs;
     uint64_t mask = s->user_mask & (REG_BIT(arch->nr_perf) - 1); /* others come last */
     uint64_t known = 0;
+    if (arch->perf_is_own && mask == REG_BIT(arch->nr_perf) - 1 && !s->swapped) {
+        memcpy(ret->value, from, arch->nr_perf * sizeof(*ret->value));
+        ret->known = mask;
+        return;
+    }
     for (; mask; mask &= mask - 1, from += sizeof(uint64_t)) {
         unsigned reg = arch->perf[__builtin_ctzll(mask)].reg;
         if (reg == ARCH_NO_REGISTER)

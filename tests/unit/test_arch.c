@@ -5,6 +5,7 @@
  * frame information that are written here; the stack is at 70000. tests/unit/test_unwind.c walks
  * x86-64.
  */
+#include "base/hash.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/native/rule.h"
 #include "unwind/unwind.h"
@@ -47,7 +48,7 @@ static void a_rows_registers_agree(void **state)
         assert_true(r->nr <= ARCH_REGISTERS_MAX && r->columns <= r->nr);
         assert_true(r->pc < r->nr && r->sp < r->columns && r->fp < r->columns &&
                     r->ra < r->columns);
-        assert_true(r->nr_saved >= RULE_SAVED && r->nr_saved <= ARCH_SAVED_MAX);
+        assert_true(r->nr_saved <= (arch_has_link(r) ? ARCH_SAVED_MAX : RULE_PUSHED_SAVED));
         for (unsigned k = 0; k < r->nr_saved; k++)
             saved |= REG_BIT(r->saved[k]);
         assert_int_equal(saved, r->callee_saved);
@@ -78,6 +79,10 @@ static void a_rows_tables_have_every_register(void **state)
         assert_int_equal(by_perf, arch_all_registers(&a->reg));
         assert_int_equal(by_kernel, arch_all_registers(&a->reg));
         assert_int_equal(a->perf[a->perf_sp].reg, a->reg.sp);
+        bool is_own = true;
+        for (unsigned k = 0; k < a->nr_perf; k++)
+            is_own &= a->perf[k].reg == k;
+        assert_int_equal(is_own, a->perf_is_own);
         for (unsigned reg = 0; reg < a->reg.nr; reg++) {
             assert_true(a->sigcontext[reg] != 0 && a->sigcontext[reg] % 8 == 0);
             for (unsigned other = 0; other < reg; other++)
@@ -204,7 +209,7 @@ static void aarch64_functions_begin_as_compilers_write_them(void **state)
 
 /* ---- AArch64's stacks ----------------------------------------------------------------------- */
 
-enum { MODULE = 0x10000, VDSO = 0x20000, UNREAD = 0x30000, STACK = 0x70000, REGION = 0x1000 };
+enum { MODULE = 0x10000, VDSO = 0x20000, UNREAD = 0x30000, STACK = 0x70000, REGION = 0x2000 };
 enum { X19 = 19, X28 = 28, FP = 29, LR = 30, SP = 31, PC = 32 };
 
 enum {
@@ -212,21 +217,55 @@ enum {
     LEAF = MODULE + 0x200,     /* no rule for lr */
     FRAMED = MODULE + 0x300,   /* stp x29,x30,[sp,#-32]!; str x19,[sp,#16] */
     MANY = MODULE + 0x400,     /* as FRAMED with 96 bytes, and saves x28, too */
+    ANY = MODULE + 0x1000,     /* NR_ANY functions of 8 bytes that save any registers anywhere */
     SIGNED = MODULE + 0x500,   /* paciasp; as FRAMED */
-    FAR = MODULE + 0x600,      /* a frame too large for a compact rule */
+    FAR = MODULE + 0x600,      /* a frame of 3 KiB, lr at its bottom */
     RESOLVER = MODULE + 0x700, /* glibc's: 208 bytes, lr 8 above them */
+};
+
+enum { NR_ANY = 256, STACK_WORDS = 128 };
+
+/* Where a function of ANY saves registers, in words below the CFA; 0: it does not. */
+struct any {
+    unsigned frame; /* words */
+    uint8_t saved[LR + 1];
 };
 
 struct target {
     struct bytes section;
+    struct any any[NR_ANY];
     struct cfi *cfi;
     struct unwinder *u;
     struct unwind_stack out;
     uint8_t code[REGION], vdso[REGION];
-    uint64_t stack[128];
+    uint64_t stack[STACK_WORDS];
     struct unwind_input in;
     struct memory_layer layer;
 };
+
+/* Puts a function whose registers are saved in random words of a part of its frame. */
+static void put_any(struct bytes *b, unsigned i, struct any *any)
+{
+    uint64_t random = hash_u64(i);
+    uint8_t program[3 + 2 * (LR + 1)];
+    size_t nr = 0;
+    any->frame = 2 + (unsigned)(random >> 8) % (STACK_WORDS - 2);
+    unsigned part = 1 + (unsigned)(random >> 16) % (i % 2 ? 12 : 48);
+    unsigned from = (unsigned)(random >> 24) % any->frame;
+    program[nr++] = 0x0e;
+    program[nr++] = (uint8_t)(8 * any->frame | 0x80);
+    program[nr++] = (uint8_t)(8 * any->frame >> 7);
+    for (unsigned reg = X19; reg <= LR; reg++) {
+        random = hash_u64(random);
+        if (random % 3 == 0)
+            continue;
+        unsigned at = from + (unsigned)(random >> 8) % part;
+        any->saved[reg] = (uint8_t)(1 + (at < any->frame ? at : any->frame - 1));
+        program[nr++] = (uint8_t)(0x80 | reg);
+        program[nr++] = any->saved[reg]; /* below 128: one byte of LEB128 */
+    }
+    put_fde(b, ANY - MODULE + 8 * i, 8, program, nr);
+}
 
 static void put_functions(struct bytes *b)
 {
@@ -281,6 +320,8 @@ static int setup(void **state)
 {
     struct target *t = calloc(1, sizeof(*t));
     put_functions(&t->section);
+    for (unsigned i = 0; i < NR_ANY; i++)
+        put_any(&t->section, i, &t->any[i]);
     t->cfi = create_cfi(&t->section, &arch_aarch64, 1);
     t->u = unwinder_create(NULL);
     t->layer = (struct memory_layer){.read = read_code, .context = t};
@@ -372,8 +413,7 @@ static void saved_registers_come_from_a_frame(void **state)
     assert_int_equal(r->known, arch_aarch64.reg.survives); /* not lr: the call has changed it */
 }
 
-/* x28 is not among the registers of a compact rule. */
-static void more_registers_than_a_compact_rule_has_are_restored(void **state)
+static void all_callee_saved_registers_are_restored(void **state)
 {
     struct target *t = *state;
     t->stack[0] = 0xf9;
@@ -388,7 +428,68 @@ static void more_registers_than_a_compact_rule_has_are_restored(void **state)
     assert_int_equal(t->out.registers.known, arch_aarch64.reg.survives);
 }
 
-static void a_frame_may_be_larger_than_a_compact_rule_reaches(void **state)
+/* Every word of the stack has a value of its own, which leads to START as a return address. */
+static void registers_are_restored_from_anywhere(void **state)
+{
+    struct target *t = *state;
+    for (unsigned k = 0; k < STACK_WORDS; k++)
+        t->stack[k] = START + 8 + ((uint64_t)(k + 1) << 48);
+    for (unsigned i = 0; i < NR_ANY; i++) {
+        const struct any *any = &t->any[i];
+        for (unsigned reg = 0; reg <= LR; reg++)
+            t->in.registers.value[reg] = START + 8 + ((uint64_t)(1000 + reg) << 48);
+        walk(t, ANY + 8 * i);
+        expect_frames(t, (uint64_t[]){ANY + 8 * i, START + 8}, 2);
+        assert_int_equal(t->out.registers.known, arch_aarch64.reg.survives);
+        assert_int_equal(t->out.registers.value[SP], slot(any->frame));
+        for (unsigned reg = X19; reg <= FP; reg++)
+            assert_int_equal(t->out.registers.value[reg],
+                             any->saved[reg] ? t->stack[any->frame - any->saved[reg]]
+                                             : t->in.registers.value[reg]);
+    }
+}
+
+static enum rule_kind kind_of(const struct target *t, uint64_t pc, struct rule *ret)
+{
+    struct cfi_row row;
+    assert_true(rule_row(t->cfi, pc - MODULE, &row));
+    *ret = rule_lower(&row);
+    return ret->kind;
+}
+
+static void rules_of_link_registers_are_compact(void **state)
+{
+    struct target *t = *state;
+    const struct arch_registers *r = &arch_aarch64.reg;
+    struct rule rule;
+    unsigned compact = 0;
+    assert_int_equal(kind_of(t, START, &rule), RULE_ENDS);
+    assert_int_equal(kind_of(t, LEAF, &rule), RULE_OFFSETS);
+    assert_int_equal(rule_ra(r, &rule), 0);
+    assert_int_equal(rule.deepest, 0);
+    assert_int_equal(kind_of(t, FRAMED, &rule), RULE_OFFSETS);
+    assert_int_equal(rule_ra(r, &rule), 3);
+    assert_int_equal(rule_saved(r, &rule, 0), 4);
+    assert_int_equal(rule_saved(r, &rule, 1), 2);
+    assert_int_equal(rule_saved(r, &rule, 2), 0);
+    assert_int_equal(kind_of(t, FAR, &rule), RULE_OFFSETS);
+    assert_int_equal(rule_ra(r, &rule), 383);
+    assert_int_equal(kind_of(t, RESOLVER, &rule), RULE_ROW); /* lr is above the CFA */
+    for (unsigned i = 0; i < NR_ANY; i++) {
+        unsigned deepest = 0, nearest = UINT8_MAX;
+        for (unsigned reg = X19; reg <= LR; reg++) {
+            unsigned saved = t->any[i].saved[reg];
+            deepest = saved > deepest ? saved : deepest;
+            nearest = saved && saved < nearest ? saved : nearest;
+        }
+        bool fits = deepest == 0 || deepest - nearest < 31;
+        assert_int_equal(kind_of(t, ANY + 8 * i, &rule), fits ? RULE_OFFSETS : RULE_ROW);
+        compact += fits;
+    }
+    assert_true(compact > NR_ANY / 2 && compact < NR_ANY);
+}
+
+static void a_frame_may_be_large(void **state)
 {
     struct target *t = *state;
     uint64_t large[0xc00 / 8 + 1] = {0xf9, START + 8};
@@ -398,6 +499,14 @@ static void a_frame_may_be_larger_than_a_compact_rule_reaches(void **state)
     expect_frames(t, (uint64_t[]){FAR + 0x10, START + 8}, 2);
     assert_int_equal(registers_sp(&t->out.registers), STACK + 0xc00);
     assert_int_equal(t->out.registers.value[FP], 0xf9);
+    t->in.memory.stack_size = 16; /* only the slots of the frame were recorded */
+    walk(t, FAR + 0x10);
+    expect_frames(t, (uint64_t[]){FAR + 0x10, START + 8}, 2);
+    assert_int_equal(t->out.registers.value[FP], 0xf9);
+    t->in.memory.stack_size = 8;
+    walk(t, FAR + 0x10);
+    expect_frames(t, (uint64_t[]){FAR + 0x10}, 1);
+    assert_int_equal(t->out.end, STACK_TRUNCATED);
 }
 
 static void a_return_addresss_signature_is_removed(void **state)
@@ -698,8 +807,10 @@ int main(void)
         cmocka_unit_test(aarch64_functions_begin_as_compilers_write_them),
         WALK(a_leafs_return_address_is_in_the_link_register),
         WALK(saved_registers_come_from_a_frame),
-        WALK(more_registers_than_a_compact_rule_has_are_restored),
-        WALK(a_frame_may_be_larger_than_a_compact_rule_reaches),
+        WALK(all_callee_saved_registers_are_restored),
+        WALK(registers_are_restored_from_anywhere),
+        WALK(rules_of_link_registers_are_compact),
+        WALK(a_frame_may_be_large),
         WALK(a_return_addresss_signature_is_removed),
         WALK(the_link_register_of_a_caller_is_not_known),
         WALK(a_stack_without_cfi_ends_where_the_frame_pointer_was_set_to_zero),

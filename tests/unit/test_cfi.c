@@ -585,8 +585,7 @@ static void lowering(void **state)
     assert_int_equal(r.saved[1], 4);
     assert_int_equal(r.ra, 1);
     assert_int_equal(r.deepest, 4);
-    assert_false(r.ends);
-    assert_true(LOWERED("\x07\x10", 0).ends);
+    assert_int_equal(LOWERED("\x07\x10", 0).kind, RULE_ENDS);
     assert_int_equal(LOWERED("\x07\x00", 0).kind, RULE_OFFSETS); /* rax is lost in any case */
     /* rules that 16 bytes cannot hold */
     assert_int_equal(LOWERED("\x82\x02", 0).kind, RULE_ROW);                 /* rcx is saved */

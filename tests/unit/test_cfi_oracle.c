@@ -108,7 +108,7 @@ static bool same_cfa(const struct cfi_row *row, const struct rule *rule, Dwarf_F
                (rule->kind == RULE_ROW || rule->kind == RULE_PLT);
     uint64_t reg = row->cfa_register;
     int64_t offset = row->cfa_offset;
-    if (rule->kind == RULE_OFFSETS) {
+    if (rule->kind == RULE_OFFSETS || rule->kind == RULE_ENDS) {
         reg = rule->cfa_register;
         offset = rule->cfa_offset;
     }
@@ -126,8 +126,8 @@ static struct reg_rule register_rule(const struct cfi_row *row, const struct rul
     if (rule->kind == RULE_ROW || row->regs[reg].kind == REG_UNSPECIFIED)
         return row->regs[reg];
     if (reg == DWARF_RIP)
-        return rule->ends ? (struct reg_rule){.kind = REG_UNDEFINED}
-                          : (struct reg_rule){REG_OFFSET, -8 * rule->ra, {0}};
+        return rule->kind == RULE_ENDS ? (struct reg_rule){.kind = REG_UNDEFINED}
+                                       : (struct reg_rule){REG_OFFSET, -8 * rule->ra, {0}};
     for (unsigned i = 0; i < X86_64_SAVED_NR; i++) {
         if (arch_x86_64.reg.saved[i] == reg)
             return rule->saved[i] ? (struct reg_rule){REG_OFFSET, -8 * rule->saved[i], {0}}

@@ -17,12 +17,18 @@ static int64_t depth_of(const struct reg_rule *rule)
     return (int64_t)(0 - (uint64_t)rule->offset);
 }
 
-/* Returns `rule` as a slot number below the CFA, 1 to 255; 0: the rule is no such slot. */
-static uint8_t slot_of(const struct reg_rule *rule)
+/* Returns `rule` as a slot number below the CFA, from 1 on; 0: the rule is no such slot. */
+static uint16_t slot_of(const struct reg_rule *rule)
 {
     uint64_t depth = (uint64_t)depth_of(rule);
-    return rule->kind == REG_OFFSET && depth % 8 == 0 && depth <= 8 * 255 ? (uint8_t)(depth / 8)
-                                                                          : 0;
+    bool fits = depth % 8 == 0 && depth <= 8 * (uint64_t)UINT16_MAX;
+    return rule->kind == REG_OFFSET && fits ? (uint16_t)(depth / 8) : 0;
+}
+
+/* Does the register have its value still? */
+static bool is_kept(const struct reg_rule *rule)
+{
+    return rule->kind == REG_UNSPECIFIED || rule->kind == REG_SAME;
 }
 
 /* Do the registers that a compact rule cannot name follow the ABI's default? The default: the stack
@@ -71,14 +77,31 @@ static bool lower_cfa(const struct cfi_row *row, struct rule *rule)
         rule->kind = RULE_PLT;
         return row->arch->is_plt_cfa && row->arch->is_plt_cfa(e.at, e.size, &rule->plt_from);
     }
-    rule->kind = RULE_OFFSETS;
     rule->cfa_register = (uint8_t)row->cfa_register;
     rule->cfa_offset = (int32_t)row->cfa_offset;
     return row->cfa_register < row->arch->reg.columns && row->cfa_register != row->arch->reg.pc &&
            row->cfa_offset == (int32_t)row->cfa_offset;
 }
 
-static bool lower_saved(const struct cfi_row *row, struct rule *rule)
+/* The slots of a row, in words below the CFA; 0: none. */
+struct slots {
+    uint16_t ra;
+    uint16_t saved[ARCH_SAVED_MAX];
+};
+
+/* Finds where the return address is. false: a rule cannot say it. */
+static bool find_ra(const struct cfi_row *row, struct slots *ret)
+{
+    const struct arch_registers *r = &row->arch->reg;
+    const struct reg_rule *ra = &row->regs[r->ra];
+    if (ra->kind == REG_UNDEFINED || (arch_has_link(r) && is_kept(ra)))
+        return true;
+    ret->ra = slot_of(ra);
+    return ret->ra != 0;
+}
+
+/* Finds where the callee-saved registers are. false: a rule cannot say it of all. */
+static bool find_saved(const struct cfi_row *row, struct slots *ret)
 {
     const struct arch_registers *r = &row->arch->reg;
     struct popped popped = popped_of(row);
@@ -86,15 +109,65 @@ static bool lower_saved(const struct cfi_row *row, struct rule *rule)
     for (unsigned i = 0; left; i++) {
         const struct reg_rule *reg = &row->regs[r->saved[i]];
         left &= ~REG_BIT(r->saved[i]);
-        if (reg->kind == REG_UNSPECIFIED || reg->kind == REG_SAME || is_popped(popped, reg))
+        if (is_kept(reg) || is_popped(popped, reg))
             continue;
-        uint8_t slot = slot_of(reg);
-        if (slot == 0 || i >= RULE_SAVED)
+        ret->saved[i] = slot_of(reg);
+        if (ret->saved[i] == 0)
             return false;
-        rule->saved[i] = slot;
-        rule->deepest = slot > rule->deepest ? slot : rule->deepest;
     }
     return true;
+}
+
+static bool lower_pushed(const struct slots *s, struct rule *rule)
+{
+    rule->ra = (uint8_t)s->ra;
+    for (unsigned i = 0; i < ARCH_SAVED_MAX; i++) {
+        if (s->saved[i] && i >= RULE_PUSHED_SAVED)
+            return false;
+        if (s->saved[i])
+            rule->saved[i] = (uint8_t)s->saved[i];
+    }
+    return rule->deepest <= UINT8_MAX;
+}
+
+/* Returns a slot's place in the block; too large: the block is too large for it. */
+static uint64_t place_of(uint16_t slot, uint16_t deepest)
+{
+    return slot ? deepest + 1u - slot : 0;
+}
+
+/* Are the registers behind the frame pointer saved in order (rule.h)? */
+static bool is_in_order(const struct slots *s)
+{
+    for (unsigned i = 2; i < ARCH_SAVED_MAX; i++)
+        if (s->saved[i] && s->saved[i] + 1 != s->saved[i - 1])
+            return false;
+    return true;
+}
+
+static bool lower_linked(const struct slots *s, struct rule *rule)
+{
+    uint64_t most = place_of(s->ra, rule->deepest);
+    rule->linked = most << RULE_LINKED_RA;
+    for (unsigned i = 0; i < ARCH_SAVED_MAX; i++) {
+        uint64_t place = place_of(s->saved[i], rule->deepest);
+        rule->linked |= place << (RULE_LINKED_SAVED + RULE_PLACE_BITS * i);
+        most = place > most ? place : most;
+    }
+    if (is_in_order(s))
+        rule->linked |= RULE_LINKED_IN_ORDER;
+    return most <= RULE_PLACE_MAX;
+}
+
+static bool lower_slots(const struct cfi_row *row, struct rule *rule)
+{
+    struct slots s = {0};
+    if (!find_ra(row, &s) || !find_saved(row, &s))
+        return false;
+    rule->deepest = s.ra;
+    for (unsigned i = 0; i < ARCH_SAVED_MAX; i++)
+        rule->deepest = s.saved[i] > rule->deepest ? s.saved[i] : rule->deepest;
+    return arch_has_link(&row->arch->reg) ? lower_linked(&s, rule) : lower_pushed(&s, rule);
 }
 
 bool rule_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
@@ -114,14 +187,18 @@ struct rule rule_lower(const struct cfi_row *row)
 {
     const struct rule whole = {.kind = RULE_ROW};
     const struct reg_rule *ra = &row->regs[row->arch->reg.ra];
-    struct rule rule = {.ra = slot_of(ra), .ends = ra->kind == REG_UNDEFINED};
+    struct rule rule = {.kind = RULE_OFFSETS};
     bool has_caller = ra->kind != REG_UNSPECIFIED || arch_has_link(&row->arch->reg);
     if (!has_caller || (row->cfa_register == CFA_NONE && !row->cfa_is_expression))
         return (struct rule){.kind = RULE_NONE}; /* the row has no rule for the caller */
-    rule.deepest = rule.ra;
-    if (row->signal_frame || (rule.ra == 0 && !rule.ends) || !lower_cfa(row, &rule) ||
-        !lower_saved(row, &rule) || !others_default(row))
+    if (row->signal_frame || !others_default(row) || !lower_slots(row, &rule) ||
+        !lower_cfa(row, &rule))
         return whole;
+    if (ra->kind != REG_UNDEFINED)
+        return rule;
+    if (rule.kind == RULE_PLT) /* no program has this */
+        return whole;
+    rule.kind = RULE_ENDS;
     return rule;
 }
 

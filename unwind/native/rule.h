@@ -7,6 +7,15 @@
  * rows of a program are only a few thousand different ones, which stay in the first-level cache.
  * Other rows are kept whole (struct cfi_row).
  *
+ * Slots have one of two forms, by the machine:
+ *
+ *   pushed   The call pushes the return address, so slots are just below the CFA: their distances
+ *            from it, in bytes. Every machine without a link register.
+ *   linked   The call puts the return address into the link register. There it stays in a function
+ *            that calls nothing; others save it, beside registers, in one block that may be far
+ *            below the CFA (compilers put it at the bottom of the frame). So a rule has the
+ * distance of the block, and places in the block in five bits each.
+ *
  *    pc, cfi id --multiply--> slot in a set of 4 --> index --> struct rule [--> struct cfi_row]
  *
  * An entry has 8 bytes: the part of the hashed key that its set does not determine, and the rule's
@@ -29,25 +38,71 @@ enum rule_kind {
     RULE_ABSENT,  /* rule 0: not a rule */
     RULE_NONE,    /* no CFI covers the address */
     RULE_OFFSETS, /* CFA = cfa_register + cfa_offset */
+    RULE_ENDS,    /* the same, and the return address is undefined: this is the outermost frame */
     RULE_PLT,     /* CFA = sp + 8 + ((pc & 15) >= plt_from ? 8 : 0), return address below */
     RULE_ROW,     /* all other rules: row `cfa_offset` of the store; 0: the cache's `lone_row` */
 };
 
-/* A rule has the slots of the machine's first callee-saved registers: of all on x86-64. */
-enum { RULE_SAVED = 6 };
+/* The pushed form has slots of so many callee-saved registers: of all on x86-64. */
+enum { RULE_PUSHED_SAVED = 6 };
+
+/* The linked form: five bits for the return address, and for each callee-saved register (struct
+ * arch_registers, `saved`). They are the word's place in the block from 1 on, lowest first; 0: it
+ * is not saved. Compilers mostly save the registers behind the frame pointer in order: the first
+ * ones, in rising words without a gap. */
+enum {
+    RULE_PLACE_BITS = 5,
+    RULE_PLACE_MAX = (1 << RULE_PLACE_BITS) - 1,
+    RULE_LINKED_IN_ORDER = 1,
+    RULE_LINKED_RA = 64 - RULE_PLACE_BITS * (ARCH_SAVED_MAX + 1),
+    RULE_LINKED_SAVED = RULE_LINKED_RA + RULE_PLACE_BITS,
+};
+_Static_assert(RULE_LINKED_RA > 0, "all registers fit");
 
 struct rule {
     int32_t cfa_offset;
     uint8_t kind;
     uint8_t cfa_register;
-    uint8_t ra;                /* the return address is at CFA - 8 x ra */
-    bool ends;                 /* the return address is undefined: this is the outermost
-                                  frame */
-    uint8_t saved[RULE_SAVED]; /* at CFA - 8 x saved; 0: the register keeps its value */
-    uint8_t deepest;           /* the largest of `ra` and `saved` */
-    uint8_t plt_from;
+    uint16_t deepest; /* the lowest slot is at CFA - 8 x deepest; 0: there are no slots */
+    union {
+        struct {
+            uint8_t ra;                       /* the return address is at CFA - 8 x ra */
+            uint8_t saved[RULE_PUSHED_SAVED]; /* at CFA - 8 x saved; 0: the register keeps its
+                                                 value */
+            uint8_t plt_from;
+        };
+        uint64_t linked;
+    };
 };
 _Static_assert(sizeof(struct rule) == 16, "four rules a cache line");
+
+/* How far below the CFA, in words, the return address is. 0: it is (still) in the link register. */
+static inline unsigned rule_ra(const struct arch_registers *r, const struct rule *rule)
+{
+    unsigned place = (unsigned)(rule->linked >> RULE_LINKED_RA) & RULE_PLACE_MAX;
+    if (!arch_has_link(r))
+        return rule->ra;
+    return place ? rule->deepest + 1u - place : 0;
+}
+
+/* How far below the CFA, in words, the callee-saved register r->saved[i] is. 0: it keeps its
+ * value. */
+static inline unsigned rule_saved(const struct arch_registers *r, const struct rule *rule,
+                                  unsigned i)
+{
+    unsigned place =
+        (unsigned)(rule->linked >> (RULE_LINKED_SAVED + RULE_PLACE_BITS * i)) & RULE_PLACE_MAX;
+    if (!arch_has_link(r))
+        return i < RULE_PUSHED_SAVED ? rule->saved[i] : 0;
+    return place ? rule->deepest + 1u - place : 0;
+}
+
+/* The size in bytes of a part of the stack that has all slots; it begins at the lowest one. Blocks
+ * differ in size, but asking for the largest costs nothing: more of the stack follows. */
+static inline uint64_t rule_slots_size(const struct arch_registers *r, const struct rule *rule)
+{
+    return 8 * (uint64_t)(arch_has_link(r) ? RULE_PLACE_MAX : rule->deepest);
+}
 
 /* Bits of a key: the cfi's id, and the offset from its first FDE. Larger values are not cached. */
 enum { KEY_ID_BITS = 24, KEY_OFFSET_BITS = 36, KEY_BITS = KEY_ID_BITS + KEY_OFFSET_BITS };

@@ -345,9 +345,10 @@ static enum step_result guess_by_frame_pointer(struct walk *w)
 enum step_result walk_by_lost_register(struct walk *w, const struct rule *rule)
 {
     uint64_t cfa = w->value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset, pc;
+    unsigned ra = rule_ra(&w->arch->reg, rule);
     enum provenance ignored = PROVENANCE_EXACT;
-    if (rule->kind != RULE_OFFSETS || cfa <= walk_sp(w) || cfa % 8 != 0 ||
-        !memory_read_slot(&w->in->memory, cfa - 8 * (uint64_t)rule->ra, &pc, &ignored) ||
+    if (rule->kind != RULE_OFFSETS || ra == 0 || cfa <= walk_sp(w) || cfa % 8 != 0 ||
+        !memory_read_slot(&w->in->memory, cfa - 8 * (uint64_t)ra, &pc, &ignored) ||
         !walk_is_return_address(w, pc & w->arch->reg.address_mask, true))
         return STEP_NO;
     w->provenance = PROVENANCE_GUESS;

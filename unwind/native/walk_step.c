@@ -139,16 +139,16 @@ enum step_result walk_offsets_slow(struct walk *w, const struct rule *rule, uint
 {
     const struct arch_registers *r = &w->arch->reg;
     const struct memory *m = &w->in->memory;
-    uint64_t address = cfa - 8 * (uint64_t)rule->ra;
-    uint64_t pc;
-    if (!memory_read_slot(m, address, &pc, &w->provenance))
+    unsigned ra = rule_ra(r, rule);
+    uint64_t address = cfa - 8 * (uint64_t)ra;
+    uint64_t pc = w->value[r->ra];
+    if (ra && !memory_read_slot(m, address, &pc, &w->provenance))
         return walk_unreadable(w, address);
-    for (unsigned i = 0; i < RULE_SAVED; i++) {
-        unsigned reg = r->saved[i];
-        uint64_t slot = cfa - 8 * (uint64_t)rule->saved[i];
-        if (rule->saved[i] == 0)
+    for (unsigned i = 0; i < r->nr_saved; i++) {
+        unsigned reg = r->saved[i], saved = rule_saved(r, rule, i);
+        if (saved == 0)
             continue;
-        if (memory_read_slot(m, slot, &w->value[reg], &w->provenance))
+        if (memory_read_slot(m, cfa - 8 * (uint64_t)saved, &w->value[reg], &w->provenance))
             w->known |= REG_BIT(reg);
         else
             w->known &= ~REG_BIT(reg);
