@@ -124,8 +124,8 @@ static void change(_Atomic uint32_t *of)
 }
 
 /* Let the pages of the queue's first part be there. When a program begins, the reader must learn at
- * once what it maps, and a fault takes 10 us or more: of a ms, the samples of a few. (Linux 5.14; if
- * it fails, each page comes when it is used first.) */
+ * once what it maps, and a fault takes 10 us or more: of a ms, the samples of a few. (Linux 5.14;
+ * if it fails, each page comes when it is used first.) */
 static void ready_queue(const struct reader *r)
 {
 #ifdef MADV_POPULATE_WRITE

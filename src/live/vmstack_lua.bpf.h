@@ -33,8 +33,8 @@ enum {
     LUA_TESTED_NS = 2000000,
     LUA_HEAD = 48, /* bytes of a lua_State that a test needs */
     LUA_SLOT = 16, /* bytes of a slot of the Lua stack */
-    /* CallInfos that are copied at once where they lie side by side, besides the one that is wanted;
-     * and how many bytes may be between two of them. */
+    /* CallInfos that are copied at once where they lie side by side, besides the one that is
+     * wanted; and how many bytes may be between two of them. */
     LUA_AHEAD = 4,
     LUA_BETWEEN = 32,
     LUA_RECENT = 8, /* functions, and prototypes, that are known as copied; a power of two */
