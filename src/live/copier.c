@@ -6,8 +6,6 @@
 #include "live/bpf_load.h"
 #include "perfdata/vmevent.h"
 #include "record/record.h"
-#include "unwind/arch_x86_64.h"
-#include "unwind/native/cfi.h"
 #include "unwind/v8/layout.h"
 #include "unwind/v8/machine.h"
 
@@ -522,22 +520,19 @@ int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t 
 
 /* ---- plain Lua --------------------------------------------------------------------------- */
 
-/* Set where execute's frame has the slot with L. The place is relative to the CFA, and CFI tells
- * the CFA by a register. */
-static void set_slot(struct vmstack_lua *b, const struct copier_lua *from)
+/* Set where execute's frame has the slot with L. The place is relative to the CFA, which a register
+ * tells. */
+static void set_slot(struct vmstack_lua *b, const struct lua_layout *l)
 {
-    const struct lua_layout *l = from->layout;
-    struct cfi_row row;
-    if (!l->nr_state || l->state[0].kind != LUA_IN_SLOT || !from->cfi ||
-        !cfi_row(from->cfi, l->body, &row) || row.cfa_is_expression)
+    if (!l->nr_state || l->state[0].kind != LUA_IN_SLOT)
         return;
-    int64_t slot = row.cfa_offset + l->state[0].offset;
+    int64_t slot = (int64_t)l->cfa_offset + l->state[0].offset;
     if (slot < -VMSTACK_LUA_FRAME || slot > VMSTACK_LUA_FRAME)
         return;
     b->slot = (int32_t)slot;
-    if (row.cfa_register == DWARF_RSP)
+    if (l->cfa_by == LUA_BY_SP)
         b->flags |= VMSTACK_LUA_BY_SP;
-    else if (row.cfa_register == DWARF_RBP)
+    else if (l->cfa_by == LUA_BY_FP)
         b->flags |= VMSTACK_LUA_BY_BP;
 }
 
@@ -581,7 +576,7 @@ static struct vmstack_lua describe_lua(const struct copier_lua *from)
         b.parts[i].start = l->parts[i].start + from->bias;
         b.parts[i].size = l->parts[i].end - l->parts[i].start;
     }
-    set_slot(&b, from);
+    set_slot(&b, l);
     return b;
 }
 

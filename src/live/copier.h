@@ -90,8 +90,7 @@ int copier_set(struct copier *c, pid_t pid, const struct copier_vms *of, size_t 
 /* A plain Lua in a process. */
 struct copier_lua {
     const struct lua_layout *layout;
-    uint64_t bias;         /* address in the process minus address in the file */
-    const struct cfi *cfi; /* of its file: tells where execute's slots are; NULL: not known */
+    uint64_t bias; /* address in the process minus address in the file */
 };
 
 /* Set the builds of plain Lua in a process, in place of those set before; builds beyond

@@ -2,29 +2,44 @@
 /* Where plain Lua is in a process. See plain_lua.h. */
 #include "live/plain_lua.h"
 
-#include "live/live_process.h"
-#include "session/session.h"
+#include "base/proc.h"
 #include "unwind/lua/runtime.h"
 
-int plain_lua_tell(struct copier *c, struct dsos *dsos, pid_t pid, struct error *err)
+#include <sys/mman.h>
+
+/* Find the Lua whose code is in this mapping. Returns 1; 0: there is none; -1: memory is out. */
+static int find(struct runtime_files *files, pid_t pid, const struct process_map *map,
+                struct copier_lua *ret, struct error *err)
 {
-    struct live_process process = {.pid = pid};
-    struct copier_lua found[VMSTACK_LUA_BUILDS];
-    struct runtime_instance instance;
-    size_t nr = 0;
-    if (live_process_learn(&process, dsos, err) < 0)
-        return -1;
-    if (!process.session)
+    const size_t number = runtime_index(&lua_runtime);
+    struct runtime_file f;
+    if (!(map->prot & PROT_EXEC) || !map->inode || map->path[0] != '/')
         return 0;
-    const struct mapping *m = session_mapping_next(&process.thread, 0);
-    for (; m && nr < VMSTACK_LUA_BUILDS; m = session_mapping_next(&process.thread, m->end)) {
-        if (session_runtime_in(m, &lua_runtime, &instance))
-            found[nr++] = (struct copier_lua){
-                .layout = instance.layout, .bias = instance.bias, .cfi = dso_cfi(m->dso)};
-        if (m->end == UINT64_MAX)
-            break;
+    if (runtime_files_look(files, pid, map, &f, err) < 0)
+        return -1;
+    const struct lua_layout *layout = f.layouts[number];
+    uint64_t into = f.code_offset[number] - map->pgoff;
+    if (!layout || f.code_offset[number] < map->pgoff || into >= map->end - map->start)
+        return 0;
+    *ret = (struct copier_lua){layout, map->start + into - lua_runtime.code_start(layout)};
+    return 1;
+}
+
+int plain_lua_tell(struct copier *c, struct runtime_files *files, pid_t pid, struct error *err)
+{
+    struct copier_lua found[VMSTACK_LUA_BUILDS];
+    struct process_maps maps;
+    size_t nr = 0;
+    int failed = 0;
+    if (process_maps_read(pid, &maps, NULL) < 0)
+        return 0;
+    vec_foreach (map, &maps.maps) {
+        int got = !failed && nr < VMSTACK_LUA_BUILDS ? find(files, pid, map, &found[nr], err) : 0;
+        failed |= got < 0;
+        nr += got > 0;
     }
-    int failed = nr ? copier_set_lua(c, pid, found, nr, err) : 0;
-    live_process_free(&process);
-    return failed;
+    process_maps_free(&maps);
+    if (failed)
+        return -1;
+    return nr ? copier_set_lua(c, pid, found, nr, err) : 0;
 }

@@ -8,13 +8,13 @@
 #define LIVE_PLAIN_LUA_H
 
 #include "base/error.h"
-#include "dso/dso.h"
 #include "live/copier.h"
+#include "live/runtime_files.h"
 
 #include <sys/types.h>
 
 /* Tell the copier where plain Lua is mapped in a process now. A process that has none, is gone or
  * may not be read changes nothing. Errors: as copier_set_lua(); memory is out. */
-int plain_lua_tell(struct copier *c, struct dsos *dsos, pid_t pid, struct error *err);
+int plain_lua_tell(struct copier *c, struct runtime_files *files, pid_t pid, struct error *err);
 
 #endif

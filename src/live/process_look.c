@@ -211,7 +211,7 @@ static int tell_plain(struct process_watch *watch, pid_t pid, unsigned holds, st
 {
     struct error why = {0};
     if (!watch->copier || !(holds & holds_bit(&lua_runtime)) ||
-        plain_lua_tell(watch->copier, watch->tools.dsos, pid, &why) == 0)
+        plain_lua_tell(watch->copier, watch->tools.files, pid, &why) == 0)
         return 0;
     return plain_refused(watch, &why, err);
 }

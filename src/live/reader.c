@@ -28,6 +28,7 @@ enum {
     RESERVED = 4 << 20, /* bytes of QUEUE only for entries that are no samples */
     PIECES = 16 << 20,  /* bytes of pieces that wait for the recorder */
     PART = 1 << 20,     /* bytes of PIECES whose memory is given back at once */
+    READY = 1 << 20,    /* bytes of QUEUE that are there from the beginning */
     ENTRY_SAMPLE = 1,
     ENTRY_RECORD = 2,
     ENTRY_CALL = 3,
@@ -120,6 +121,18 @@ static void change(_Atomic uint32_t *of)
 {
     atomic_fetch_add(of, 1);
     (void)syscall(SYS_futex, of, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Let the pages of the queue's first part be there. When a program begins, the reader must learn at
+ * once what it maps, and a fault takes 10 us or more: of a ms, the samples of a few. (Linux 5.14;
+ * if it fails, each page comes when it is used first.) */
+static void ready_queue(const struct reader *r)
+{
+#ifdef MADV_POPULATE_WRITE
+    (void)madvise(r->queue, READY, MADV_POPULATE_WRITE);
+#else
+    (void)r;
+#endif
 }
 
 /* ---- creation ------------------------------------------------------------------------------ */
@@ -371,6 +384,7 @@ static void be_process(struct reader *r, pid_t recorder)
     struct error err = {0};
     sigset_t old;
     signals_block(&old);
+    ready_queue(r);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (r->work.begin && r->work.begin(r->work.context, &err) < 0)
         keep_error(r, &err);
@@ -405,6 +419,7 @@ int reader_start(struct reader *r, enum reader_form form, struct error *err)
         return 0;
     reset(r);
     r->form = form;
+    ready_queue(r);
     int failed = form == READER_THREAD ? start_thread(r, err) : start_process(r, err);
     r->running = !failed;
     r->looked = clock_ns(CLOCK_MONOTONIC);
@@ -704,6 +719,7 @@ int reader_record(struct reader *r, const struct perf_event_header *record, stru
         e->kind = ENTRY_RECORD;
         memcpy(e + 1, record, record->size);
         entry_put(r, e, size);
+        change(&r->shared->more); /* a program has begun, or mapped a file: not at the next tick */
     }
     return status_of(r, err);
 }

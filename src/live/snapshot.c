@@ -237,7 +237,7 @@ static int take_objects(struct snapshot *s, struct subject *t, struct error *err
     }
     if (t->plain) {
         t->gone |= snapshot_plain_objects(t->plain, &why) < 0;
-        snapshot_perf_plain(s->perf, t->pid, t->process.dsos);
+        snapshot_perf_plain(s->perf, t->pid, s->files);
     }
     if (t->v8 && snapshot_v8(t->pid, t->v8, t->pages, &t->v8_stats, &why) < 0)
         t->gone = true;

@@ -213,10 +213,10 @@ void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const lua_scan_vm_lis
         (void)copier_set(p->copier, pid, &of, NULL, NULL);
 }
 
-void snapshot_perf_plain(struct snapshot_perf *p, pid_t pid, struct dsos *dsos)
+void snapshot_perf_plain(struct snapshot_perf *p, pid_t pid, struct runtime_files *files)
 {
     if (p)
-        (void)plain_lua_tell(p->copier, dsos, pid, NULL);
+        (void)plain_lua_tell(p->copier, files, pid, NULL);
 }
 
 bool snapshot_perf_ended(const struct snapshot_perf *p)

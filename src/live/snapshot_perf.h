@@ -8,8 +8,8 @@
 #define LIVE_SNAPSHOT_PERF_H
 
 #include "base/error.h"
-#include "dso/dso.h"
 #include "live/lua_scan.h"
+#include "live/runtime_files.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -23,7 +23,7 @@ void snapshot_perf_end(struct snapshot_perf *p);
 /* Set the VMs of a process. */
 void snapshot_perf_vms(struct snapshot_perf *p, pid_t pid, const lua_scan_vm_list *vms);
 /* The same for plain Lua, which is looked for in the process. */
-void snapshot_perf_plain(struct snapshot_perf *p, pid_t pid, struct dsos *dsos);
+void snapshot_perf_plain(struct snapshot_perf *p, pid_t pid, struct runtime_files *files);
 /* Whether perf has ended. */
 bool snapshot_perf_ended(const struct snapshot_perf *p);
 /* What the copier cannot do here; NULL: nothing. */

@@ -1287,6 +1287,7 @@ static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, co
     lua_test(l, h->argument, own);
     lua_find(build, h->kept[KEPT_FP]);
     uint32_t nr = l->nr;
+    lua_forget_functions(l);
     for (uint32_t i = 0; i < VMSTACK_LUA_STATES; i++)
         if (i < nr)
             lua_copy_state(i);

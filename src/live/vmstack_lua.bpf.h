@@ -33,6 +33,11 @@ enum {
     LUA_TESTED_NS = 2000000,
     LUA_HEAD = 48, /* bytes of a lua_State that a test needs */
     LUA_SLOT = 16, /* bytes of a slot of the Lua stack */
+    /* CallInfos that are copied at once where they lie side by side, besides the one that is
+     * wanted; and how many bytes may be between two of them. */
+    LUA_AHEAD = 4,
+    LUA_BETWEEN = 32,
+    LUA_RECENT = 8, /* functions, and prototypes, that are known as copied; a power of two */
     LUA_TT_THREAD = 8,
     LUA_TT_MASK = 0x3f,   /* of a type: without the bit "collectable" */
     LUA_OFFSETS = 1 << 26 /* bytes: a larger distance to the stack is none */
@@ -77,7 +82,11 @@ struct lua_scratch {
     uint64_t L, stack, ci, moved; /* `moved`: where the stack was, while pointers still say so */
     uint64_t slots;               /* address of the copied part of its stack */
     uint32_t slots_at, slots_size;
-    uint64_t functions[VMSTACK_RECENT], protos[VMSTACK_RECENT];
+    uint32_t state_at;              /* where the state is in the payload */
+    uint64_t calls_from, last_call; /* address of the CallInfos copied last; the last one used */
+    uint32_t calls_at, calls_size;
+    /* Copied last for this sample: states have functions in common. */
+    uint64_t functions[LUA_RECENT], protos[LUA_RECENT];
     uint64_t sources[2];
     uint32_t nr_functions, nr_protos, nr_sources;
     uint32_t calls; /* of this sample so far */
@@ -98,6 +107,7 @@ int lua_scan(uint64_t from);
 int lua_find(uint32_t build, uint64_t bp);
 int lua_copy_proto(uint64_t proto, uint32_t level);
 int lua_copy_function(uint64_t slot, uint32_t level);
+uint32_t lua_copy_call(uint64_t ci, uint32_t level);
 int lua_copy_list(uint32_t level);
 int lua_copy_array(uint32_t level);
 int lua_copy_stack(uint64_t top, uint32_t level);
@@ -215,10 +225,6 @@ __noinline int lua_test_at(uint64_t word, uint32_t own)
     if (!l)
         return 0;
     uint32_t slot = lua_hash(word) & (LUA_TESTED - 1);
-    uint64_t age = l->now - l->tested[slot].when;
-    if (l->tested[slot].key == LUA_KEY(l, word) &&
-        (!age || (own && l->tested[slot].kept && age < LUA_TESTED_NS && !lua_was_state(l, word))))
-        return (int)l->tested[slot].is;
     l->tested[slot].key = LUA_KEY(l, word);
     l->tested[slot].when = l->now;
     l->tested[slot].is = 0;
@@ -239,10 +245,18 @@ __noinline int lua_test_at(uint64_t word, uint32_t own)
     return 0;
 }
 
-/* The same of any word. */
+/* The same of any word. Most were tested before, for this sample or lately: they cost no call. */
 static __always_inline int lua_test(const struct lua_scratch *l, uint64_t word, int own)
 {
-    return lua_is_address(l, word) && lua_test_at(word, own);
+    if (!lua_is_address(l, word))
+        return 0;
+    uint32_t slot = lua_hash(word) & (LUA_TESTED - 1);
+    if (l->tested[slot].key == LUA_KEY(l, word)) {
+        uint64_t age = l->now - l->tested[slot].when;
+        if (!age || (own && l->tested[slot].kept && age < LUA_TESTED_NS && !lua_was_state(l, word)))
+            return (int)l->tested[slot].is;
+    }
+    return lua_test_at(word, own);
 }
 
 /* Returns the number of the build in whose execute `pc` is; VMSTACK_LUA_BUILDS: none. */
@@ -377,10 +391,10 @@ __noinline int lua_copy_proto(uint64_t proto, uint32_t level)
     if (!s || !l)
         return 0;
     const struct vmstack_lua *b = &l->build;
-    for (int i = 0; i < VMSTACK_RECENT; i++)
+    for (int i = 0; i < LUA_RECENT; i++)
         if (l->protos[i] == proto)
             return 0;
-    l->protos[l->nr_protos++ & (VMSTACK_RECENT - 1)] = proto;
+    l->protos[l->nr_protos++ & (LUA_RECENT - 1)] = proto;
     uint32_t at = s->size + sizeof(struct vmevent_entry_header);
     if (copy(proto, b->proto_size, VMENTRY_BYTES | level << 16))
         return 0;
@@ -419,10 +433,10 @@ __noinline int lua_copy_function(uint64_t slot, uint32_t level)
     uint8_t tag = (uint8_t)copied_u64(s, at, 8) & LUA_TT_MASK;
     if (tag != b->tag_lua && tag != b->tag_c)
         return 0;
-    for (int i = 0; i < VMSTACK_RECENT; i++)
+    for (int i = 0; i < LUA_RECENT; i++)
         if (l->functions[i] == function)
             return 0;
-    l->functions[l->nr_functions++ & (VMSTACK_RECENT - 1)] = function;
+    l->functions[l->nr_functions++ & (LUA_RECENT - 1)] = function;
     at = s->size + sizeof(struct vmevent_entry_header);
     if (copy(function, b->closure_size, VMENTRY_FUNCTION | level << 16) || tag != b->tag_lua ||
         (b->is_c && (uint8_t)copied_u64(s, at, b->is_c)))
@@ -436,6 +450,41 @@ static __always_inline void lua_calls_cut(struct scratch *s)
     head_of(s)->flags |= VMEVENT_CUT_CALLS;
 }
 
+/* Copy a CallInfo of a list. Returns where it is in the payload; 0: it cannot be copied. A state
+ * allocates them one after the other, and each reading costs about as much as their bytes: where
+ * this one is next to the last one, those that follow in the same direction are copied with it. The
+ * base's is in the state. */
+__noinline uint32_t lua_copy_call(uint64_t ci, uint32_t level)
+{
+    struct scratch *s = scratch_get();
+    struct lua_scratch *l = lua_scratch_get();
+    if (!s || !l)
+        return 0;
+    const uint32_t size = l->build.call_size, near = size + LUA_BETWEEN;
+    const uint64_t up = ci - l->last_call, down = l->last_call - ci;
+    const uint32_t what = VMENTRY_BYTES | level << 16;
+    uint64_t into = ci - l->calls_from;
+    l->last_call = ci;
+    if (into < l->calls_size && into + size <= l->calls_size)
+        return l->calls_at + (uint32_t)into;
+    into = ci - l->L;
+    if (into < l->build.state_size && into + size <= l->build.state_size)
+        return l->state_at + (uint32_t)into;
+    const uint32_t more = LUA_AHEAD * (uint32_t)(up <= near ? up : down <= near ? down : 0);
+    l->calls_from = up <= near ? ci : ci - more;
+    l->calls_at = s->size + sizeof(struct vmevent_entry_header);
+    l->calls_size = size + more;
+    if (!copy(l->calls_from, l->calls_size, what))
+        return l->calls_at + (uint32_t)(ci - l->calls_from);
+    l->calls_from = ci;
+    l->calls_size = size;
+    if (!more || copy(ci, size, what)) {
+        l->calls_size = 0;
+        return 0;
+    }
+    return l->calls_at;
+}
+
 /* Copy the CallInfos: a list, from the newest to the oldest. */
 __noinline int lua_copy_list(uint32_t level)
 {
@@ -445,8 +494,8 @@ __noinline int lua_copy_list(uint32_t level)
         return 0;
     uint64_t ci = l->ci;
     for (int i = 0; i < VMSTACK_LUA_CALLS && l->calls < VMSTACK_LUA_ALL; i++, l->calls++) {
-        uint32_t at = s->size + sizeof(struct vmevent_entry_header);
-        if (copy(ci, l->build.call_size, VMENTRY_BYTES | level << 16))
+        uint32_t at = lua_copy_call(ci, level);
+        if (!at)
             return 0;
         ci = copied_u64(s, at, l->build.call_previous);
         lua_copy_function(copied_u64(s, at, l->build.call_func), level);
@@ -493,7 +542,14 @@ __noinline int lua_copy_stack(uint64_t top, uint32_t level)
         return 0;
     uint32_t what = VMENTRY_STACK | level << 16;
     uint64_t from = l->stack, to = lua_pointer(l, top);
-    uint64_t call_top = lua_pointer(l, read_u64(l->ci + l->build.call_top));
+    uint64_t call_top;
+    if (l->build.flags & VMSTACK_LUA_ARRAY_OF_CALLS) {
+        call_top = read_u64(l->ci + l->build.call_top);
+    } else {
+        uint32_t newest = lua_copy_call(l->ci, level);
+        call_top = newest ? copied_u64(s, newest, l->build.call_top) : 0;
+    }
+    call_top = lua_pointer(l, call_top);
     if (call_top > to && call_top - from <= STACK_MAX_BYTES)
         to = call_top;
     l->slots_size = 0;
@@ -515,6 +571,15 @@ __noinline int lua_copy_stack(uint64_t top, uint32_t level)
     return 0;
 }
 
+/* Nothing of this sample was copied yet. */
+static __always_inline void lua_forget_functions(struct lua_scratch *l)
+{
+    l->nr_functions = l->nr_protos = l->nr_sources = 0;
+    l->sources[0] = l->sources[1] = 0;
+    for (int i = 0; i < LUA_RECENT; i++)
+        l->functions[i] = l->protos[i] = 0;
+}
+
 /* Copy the n-th state that was found. */
 __noinline int lua_copy_state(uint32_t n)
 {
@@ -529,6 +594,8 @@ __noinline int lua_copy_state(uint32_t n)
     if (copy(l->L, l->build.state_size, VMENTRY_STATE | n << 16))
         return 0;
     count(VMSTACK_LUA_COPIED, 1);
+    l->state_at = at;
+    l->calls_size = 0;
     l->stack = copied_u64(s, at, l->build.stack);
     l->ci = copied_u64(s, at, l->build.ci);
     /* The base's function is the first slot. In a list it is corrected last. */
@@ -536,10 +603,7 @@ __noinline int lua_copy_state(uint32_t n)
     if (l->build.flags & VMSTACK_LUA_ARRAY_OF_CALLS)
         first = read_u64(copied_u64(s, at, l->build.base_ci) + l->build.call_func);
     l->moved = first != l->stack && first >= LUA_OFFSETS ? first : 0;
-    l->nr_functions = l->nr_protos = l->nr_sources = 0;
-    l->sources[0] = l->sources[1] = 0;
-    for (int i = 0; i < VMSTACK_RECENT; i++)
-        l->functions[i] = l->protos[i] = 0;
+    l->last_call = 0;
     lua_copy_stack(copied_u64(s, at, l->build.top), n);
     return l->build.flags & VMSTACK_LUA_ARRAY_OF_CALLS ? lua_copy_array(n) : lua_copy_list(n);
 }

@@ -418,6 +418,7 @@ static void give_up_privileges(struct capture *c)
 /* Enable the events, and let the command begin. */
 static int begin(struct capture *c, struct error *err)
 {
+    give_up_privileges(c); /* before: it takes ms, in which the command would not be looked at */
     if (!c->o->delay_ms)
         enable(c, true);
     if (c->o->command)
@@ -426,7 +427,6 @@ static int begin(struct capture *c, struct error *err)
         c->enable_at = clock_ns(CLOCK_MONOTONIC) + c->o->delay_ms * MS;
     else
         end_later(c, clock_ns(CLOCK_MONOTONIC));
-    give_up_privileges(c);
     return c->out->exec_errno ? error_system(err, c->out->exec_errno, "%s", c->o->command[0]) : 0;
 }
 

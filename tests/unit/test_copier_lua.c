@@ -107,8 +107,11 @@ static void live_begin(struct live *l, const char *lua, const char *program)
     l->dsos = dsos_create(&no_options);
     assert_non_null(l->dsos);
     look(l);
-    if (plain_lua_tell(l->copier, l->dsos, l->pid, &err) < 0)
+    struct runtime_files *files = runtime_files_create();
+    assert_non_null(files);
+    if (plain_lua_tell(l->copier, files, l->pid, &err) < 0)
         fail_msg("%s", err.text);
+    runtime_files_free(files);
     const struct perf_event_attr attr = copier_attr(true, CLOCK_MONOTONIC);
     struct perf_event_attr a = {.size = sizeof(a),
                                 .type = PERF_TYPE_SOFTWARE,

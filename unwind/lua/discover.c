@@ -139,6 +139,18 @@ static int find_places(const struct runtime_image *image, struct flow_code *code
     return l->nr_state > 0;
 }
 
+/* Note where the function's slots are, for whoever has the registers but not CFI. */
+static void note_cfa(const struct cfi *cfi, struct lua_layout *l)
+{
+    struct cfi_row row;
+    if (!cfi_row(cfi, l->body, &row) || row.cfa_is_expression)
+        return;
+    l->cfa_offset = (int32_t)row.cfa_offset;
+    l->cfa_by = row.cfa_register == DWARF_RSP   ? LUA_BY_SP
+                : row.cfa_register == DWARF_RBP ? LUA_BY_FP
+                                                : LUA_BY_NOTHING;
+}
+
 /* Read a function that has a dispatch. */
 static int read_function(const struct runtime_image *image, struct flow_code *code,
                          const struct lua_dispatch *dispatch, struct found *ret, struct error *err)
@@ -158,6 +170,7 @@ static int read_function(const struct runtime_image *image, struct flow_code *co
     if (got > 0 && l->version && !lua_find_fields(image, code, l, &ret->evidence, &ret->why)) {
         lua_find_sites(code, &ret->frame, &ret->evidence.trail, fetches, l);
         lua_find_collector(image, code, l);
+        note_cfa(image->cfi, l);
     }
     free(entry);
     free(fetches);

@@ -133,6 +133,9 @@ struct lua_layout {
     unsigned nr_parts;
     uint64_t body; /* up to here (in the entry's part), L may still be in the register of the first
                       argument, and the places below do not hold yet */
+    /* Where the CFA of its frame is from `body` on, by CFI: so many bytes above a register. */
+    enum lua_frame_base { LUA_BY_NOTHING, LUA_BY_SP, LUA_BY_FP } cfa_by;
+    int32_t cfa_offset;
     struct lua_place state[LUA_PLACES_MAX]; /* L; best first */
     struct lua_place pc[LUA_PLACES_MAX];    /* the bytecode pc; best first; none: it is in memory
                                                (5.2, 5.3) */
