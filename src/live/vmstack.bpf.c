@@ -1280,11 +1280,11 @@ static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, co
     l->now = now;
     l->nr = l->calls = 0;
     uint32_t build = lua_build_at(l, h->ip);
-    int own = build < VMSTACK_LUA_BUILDS;
+    uint32_t own = build < VMSTACK_LUA_BUILDS;
     for (int i = 0; i < VMSTACK_KEPT; i++)
-        lua_test(l, h->kept[i], own);
-    lua_test(l, h->dispatch, own);
-    lua_test(l, h->argument, own);
+        lua_test_register(h->kept[i], own);
+    lua_test_register(h->dispatch, own);
+    lua_test_register(h->argument, own);
     lua_find(build, h->kept[KEPT_FP]);
     uint32_t nr = l->nr;
     lua_forget_functions(l);

@@ -102,6 +102,7 @@ struct {
 int lua_widen(uint64_t L);
 int lua_main_thread_is(uint64_t g, uint32_t build);
 int lua_test_at(uint64_t word, uint32_t own);
+int lua_test_register(uint64_t word, uint32_t own);
 int lua_return_address(uint32_t at, uint64_t frame);
 int lua_scan(uint64_t from);
 int lua_find(uint32_t build, uint64_t bp);
@@ -257,6 +258,13 @@ static __always_inline int lua_test(const struct lua_scratch *l, uint64_t word, 
             return (int)l->tested[slot].is;
     }
     return lua_test_at(word, own);
+}
+
+/* The same of one of the sample's registers. (Not inlined: the program's own frame has no room.) */
+__noinline int lua_test_register(uint64_t word, uint32_t own)
+{
+    const struct lua_scratch *l = lua_scratch_get();
+    return l ? lua_test(l, word, (int)own) : 0;
 }
 
 /* Returns the number of the build in whose execute `pc` is; VMSTACK_LUA_BUILDS: none. */
