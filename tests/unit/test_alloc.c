@@ -125,12 +125,9 @@ static void a_sample_gets_its_form(void **state)
         size_t copied, used;
         bool chain;
         enum alloc_kind kind;
-    } rows[] = {{64, 40, true, ALLOC_MALLOC},
-                {64, 64, false, ALLOC_MALLOC},
-                {4096, 8, true, ALLOC_JS},
-                {0, 0, true, ALLOC_LUA},
-                {65000, 64000, true, ALLOC_BURSTS},
-                {4096, 4096, false, ALLOC_JS_BURSTS}};
+    } rows[] = {{64, 40, true, ALLOC_MALLOC},       {64, 64, false, ALLOC_MALLOC},
+                {4096, 8, true, ALLOC_JS},          {0, 0, true, ALLOC_LUA},
+                {65000, 64000, true, ALLOC_BURSTS}, {4096, 4096, false, ALLOC_JS_BURSTS}};
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         const struct perfdata_event event =
