@@ -963,7 +963,7 @@ each_machine void fetch_slots(const struct arch_registers *r, const struct lane 
     enum { BLOCK = 56 }; /* of linked slots: few are larger, and the CFA is far from it */
     uint64_t low = l->leaving.cfa - 8 * (uint64_t)l->rule.deepest - m->stack_start;
     uint64_t last = arch_has_link(r) ? low + BLOCK : l->leaving.cfa - 8 - m->stack_start;
-    if (last >= m->stack_size)
+    if (last >= m->stack_size || low >= m->stack_size)
         return;
     __builtin_prefetch(m->stack + last);
     __builtin_prefetch(m->stack + low);
