@@ -56,19 +56,45 @@ static const struct group_of_functions {
      * start allocates a lot. */
     unsigned tax_most, moment;
     unsigned tax_of_bursts;           /* the same in bursts; 0: these are as short as can be */
+    unsigned samples;                 /* that a burst is to give */
     enum vmstack_counter calls, seen; /* counters: of calls, all the time, and in bursts */
-    enum vmstack_counter burst_bytes;
-    const char *whose, *as; /* for messages */
+    enum vmstack_counter burst_bytes; /* the same of bytes, in bursts */
+    const char *whose, *as;           /* for messages */
 } groups[GROUPS] = {
-    [GROUP_MALLOC] = {0, TAX_MOST, 300, 0, ALLOC_CALLS, ALLOC_CALLS, ALLOC_BURST_BYTES,
-                      "malloc and its like", "malloc-bursts, without frees"},
-    [GROUP_LUA] = {ALLOC_OF_LUA, TAX_MOST, 300, 0, ALLOC_LUA_CALLS, ALLOC_LUA_SEEN,
-                   ALLOC_BURST_BYTES, "LuaJIT's allocator",
-                   "lua-heap; what it had allocated is not followed any more"},
-    [GROUP_V8] = {ALLOC_OF_V8, 5, 50, 2, ALLOC_V8_CALLS, ALLOC_V8_SEEN, ALLOC_V8_IN_BURST,
-                  "V8's functions for its heap",
-                  "js-bursts; objects from before are not followed any more"},
+    [GROUP_MALLOC] = {.tax_most = TAX_MOST,
+                      .moment = 300,
+                      .samples = 16,
+                      .calls = ALLOC_CALLS,
+                      .seen = ALLOC_CALLS,
+                      .burst_bytes = ALLOC_BURST_BYTES,
+                      .whose = "malloc and its like",
+                      .as = "malloc-bursts, without frees"},
+    [GROUP_LUA] = {.shape = ALLOC_OF_LUA,
+                   .tax_most = TAX_MOST,
+                   .moment = 300,
+                   .samples = 16,
+                   .calls = ALLOC_LUA_CALLS,
+                   .seen = ALLOC_LUA_SEEN,
+                   .burst_bytes = ALLOC_BURST_BYTES,
+                   .whose = "LuaJIT's allocator",
+                   .as = "lua-heap; what it had allocated is not followed any more"},
+    [GROUP_V8] = {.shape = ALLOC_OF_V8,
+                  .tax_most = 5,
+                  .moment = 50,
+                  .tax_of_bursts = 2,
+                  .samples = 64,
+                  .calls = ALLOC_V8_CALLS,
+                  .seen = ALLOC_V8_SEEN,
+                  .burst_bytes = ALLOC_V8_IN_BURST,
+                  .whose = "V8's functions for its heap",
+                  .as = "js-bursts; objects from before are not followed any more"},
 };
+
+/* Returns the group with which one is removed. */
+static enum group leader_of(enum group group)
+{
+    return group == GROUP_COLLECTS ? GROUP_V8 : group;
+}
 
 struct probe_link {
     int fd; /* of an event, or of a link */
@@ -349,7 +375,7 @@ static int by_rank(const void *a, const void *b)
 
 static bool is_removed(const struct alloc *a, enum group group)
 {
-    return group == GROUP_COLLECTS ? a->removed[GROUP_V8] : group < GROUPS && a->removed[group];
+    return leader_of(group) < GROUPS && a->removed[leader_of(group)];
 }
 
 /* Whether a function is not to be probed now. */
@@ -456,12 +482,12 @@ static int process_add(struct alloc *a, pid_t pid, struct error *err)
     return error_no_memory(err);
 }
 
-/* Of one group; GROUPS: all. */
+/* Of one group, and of those that are removed with it; GROUPS: all. */
 static void process_unlink(struct probed_process *p, enum group group)
 {
     size_t kept = 0;
     vec_foreach (link, &p->links) {
-        if (group == GROUPS || link->group == group)
+        if (group == GROUPS || leader_of(link->group) == group)
             close(link->fd);
         else
             p->links.at[kept++] = *link;
@@ -706,16 +732,15 @@ static void probe_for_burst(struct alloc *a, const struct probed_process *p, enu
  * are large, no more than the user has asked for. */
 static void set_burst_mean(struct alloc *a, enum group group)
 {
-    const uint64_t samples = group == GROUP_V8 ? 64 : 16;
     const uint64_t least = group == GROUP_V8 ? a->settings.mean : 1;
     uint64_t *mean = group == GROUP_V8 ? &a->settings.v8_burst : &a->settings.burst;
     uint64_t bytes = copier_counters(a->copier).value[groups[group].burst_bytes];
-    uint64_t new = (bytes - a->bursts[group].bytes) / samples;
+    uint64_t wanted = (bytes - a->bursts[group].bytes) / groups[group].samples;
     a->bursts[group].bytes = bytes;
-    new = new > least ? new : least;
-    if (new / 2 <= *mean &&new >= *mean / 2)
+    wanted = wanted > least ? wanted : least;
+    if (wanted / 2 <= *mean && wanted >= *mean / 2)
         return;
-    *mean = new;
+    *mean = wanted;
     a->settings.round++;
     set(a);
 }
@@ -874,9 +899,6 @@ static void remove_probes(struct alloc *a, enum group group, const struct spent 
     a->says_end |= group == GROUP_MALLOC;
     vec_foreach (slot, &a->processes)
         process_unlink(slot->value, group);
-    if (group == GROUP_V8)
-        vec_foreach (slot, &a->processes)
-            process_unlink(slot->value, GROUP_COLLECTS);
     lapse(a, group);
     a->quiet[group].bursts = 0;
     a->quiet[group].seen = seen_of(a, group);

@@ -14,7 +14,7 @@
  *   linked   The call puts the return address into the link register. There it stays in a function
  *            that calls nothing; others save it, beside registers, in one block that may be far
  *            below the CFA (compilers put it at the bottom of the frame). So a rule has the
- * distance of the block, and places in the block in five bits each.
+ *            distance of the block, and places in it of five bits each.
  *
  *    pc, cfi id --multiply--> slot in a set of 4 --> index --> struct rule [--> struct cfi_row]
  *
