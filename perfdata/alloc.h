@@ -25,7 +25,7 @@ enum alloc_kind {
     ALLOC_MALLOC,      /* malloc and its family; operator new; their frees are seen, too */
     ALLOC_JS,          /* V8's heap: areas that were used up by new objects, and large objects */
     ALLOC_JS_EXTERNAL, /* memory outside of V8's heap that its objects own: buffers */
-    /* Only now and then, for a ms: what was seen then. Its shares tell who allocates, its sum
+    /* Only now and then, for some ms: what was seen then. Its shares tell who allocates, its sum
      * nothing. */
     ALLOC_LUA,       /* by an allocator that a LuaJIT calls */
     ALLOC_BURSTS,    /* ALLOC_MALLOC, where that would cost too much */
