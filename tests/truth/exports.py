@@ -18,8 +18,13 @@ def write(data, scratch, *options):
     return paths
 
 
+SPECIAL = re.compile(r'\[(vdso|vvar|vsyscall|uprobes|heap|stack)\]') # mappings without a file
+
+
 def named(name):
-    """A function as fold names it."""
+    """A function as fold names it: one without a name by its module in brackets, as FlameGraph does, whatever the module is called."""
+    if SPECIAL.fullmatch(name):
+        name = '[%s]' % name
     if name.startswith('[') and name.endswith(']') and not name.endswith(': not recorded]'):
         name = '[' + re.sub(r'[ ()]', lambda m: '%%%02X' % ord(m.group()), name[1:-1]) + ']'
     return name.replace(';', ':')
