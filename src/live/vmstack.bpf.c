@@ -1263,6 +1263,22 @@ static __always_inline void begin(struct scratch *s, const struct here *h, uint6
     s->nr_chunks = 0;
 }
 
+/* Look for states in the sample's registers. `own`: they are execute's, which has its state in the
+ * same one most of the time, and has no other one. */
+static __always_inline void lua_test_registers(struct lua_scratch *l, const struct here *h,
+                                               uint32_t own)
+{
+    if (own)
+        for (uint32_t i = 0; i < VMSTACK_KEPT; i++)
+            if (i == l->own_register && lua_test_register(h->kept[i], 0))
+                return;
+    for (uint32_t i = 0; i < VMSTACK_KEPT; i++)
+        if (lua_test_register(h->kept[i], own) && own)
+            l->own_register = i;
+    lua_test_register(h->dispatch, own);
+    lua_test_register(h->argument, own);
+}
+
 /* Copy the thread's states of plain Lua. Returns how many there are. */
 static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, const struct here *h,
                                          uint64_t now)
@@ -1281,10 +1297,7 @@ static __always_inline uint32_t copy_lua(const struct vmstack_lua_process *p, co
     l->nr = l->calls = 0;
     uint32_t build = lua_build_at(l, h->ip);
     uint32_t own = build < VMSTACK_LUA_BUILDS;
-    for (int i = 0; i < VMSTACK_KEPT; i++)
-        lua_test_register(h->kept[i], own);
-    lua_test_register(h->dispatch, own);
-    lua_test_register(h->argument, own);
+    lua_test_registers(l, h, own);
     lua_find(build, h->kept[KEPT_FP]);
     uint32_t nr = l->nr;
     lua_forget_functions(l);

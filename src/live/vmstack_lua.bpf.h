@@ -37,7 +37,8 @@ enum {
      * wanted; and how many bytes may be between two of them. */
     LUA_AHEAD = 4,
     LUA_BETWEEN = 32,
-    LUA_RECENT = 8, /* functions, and prototypes, that are known as copied; a power of two */
+    LUA_RECENT = 8,  /* functions, and prototypes, that are known as copied; a power of two */
+    LUA_PLACES = 64, /* calls of execute whose word with the state is remembered; a power of two */
     LUA_TT_THREAD = 8,
     LUA_TT_MASK = 0x3f,   /* of a type: without the bit "collectable" */
     LUA_OFFSETS = 1 << 26 /* bytes: a larger distance to the stack is none */
@@ -74,7 +75,14 @@ struct lua_scratch {
         uint64_t key, when; /* LUA_KEY; time of the run (ns) */
         uint32_t is, kept;  /* the result; whether it is valid for a while */
     } tested[LUA_TESTED];
-    uint64_t now; /* of this run */
+    /* The word below a return address in which the state was last: the function that is called
+     * there pushes the same registers each time. */
+    struct {
+        uint64_t key; /* LUA_KEY of the return address */
+        uint32_t below[2];
+    } places[LUA_PLACES];
+    uint32_t own_register; /* in which execute's state was last */
+    uint64_t now;          /* of this run */
     uint64_t head[LUA_HEAD / 8];
     uint64_t words[LUA_BELOW + LUA_CHUNK];
     /* The state that is being copied. */
@@ -288,6 +296,31 @@ static __always_inline int lua_test_slot(const struct lua_scratch *l, const stru
     return at && lua_test(l, read_u64(at + (int64_t)b->slot), 0);
 }
 
+/* Test the `nr` words below the return address l->words[at]. Returns 1 if one is a state. */
+static __always_inline int lua_test_below(struct lua_scratch *l, uint32_t at, uint32_t nr)
+{
+    const uint64_t key = LUA_KEY(l, l->words[at]);
+    const uint32_t place = (uint32_t)(l->words[at] ^ l->words[at] >> 6) & (LUA_PLACES - 1);
+    for (int k = 0; k < 2; k++) {
+        uint32_t below = l->places[place].below[k];
+        HIDDEN(below);
+        if (l->places[place].key == key && below <= nr && below <= LUA_BELOW &&
+            lua_test(l, l->words[at - below], 0))
+            return 1;
+    }
+    for (uint32_t i = 1; i <= LUA_BELOW; i++) {
+        if (i > nr)
+            return 0;
+        if (lua_test(l, l->words[at - i], i <= LUA_OWN)) {
+            l->places[place].below[1] = l->places[place].below[0];
+            l->places[place].below[0] = i;
+            l->places[place].key = key;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* A return address into execute: l->words[at]; execute's frame begins at `frame`. Find its
  * state. */
 __noinline int lua_return_address(uint32_t at, uint64_t frame)
@@ -305,13 +338,10 @@ __noinline int lua_return_address(uint32_t at, uint64_t frame)
     /* The innermost frame's register may not have been saved: it was tested then. */
     uint32_t most = l->outer || !l->in_registers ? LUA_BELOW : LUA_PUSHED;
     l->outer = 1;
-    for (uint32_t i = 1; i <= LUA_BELOW; i++) {
-        if (i > most)
-            return 0;
-        if (lua_test(l, l->words[at - i], i <= LUA_OWN))
-            return 1;
-    }
-    count(VMSTACK_LUA_MISSED, 1);
+    if (lua_test_below(l, at, most))
+        return 1;
+    if (most == LUA_BELOW)
+        count(VMSTACK_LUA_MISSED, 1);
     return 0;
 }
 
