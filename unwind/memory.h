@@ -173,6 +173,9 @@ struct memory_layer {
      * if there is no such piece; `read` may still find the bytes in several pieces. The function
      * pointer may be NULL. */
     const uint8_t *(*piece)(void *context, uint64_t address, size_t size, struct memory_piece *ret);
+    /* Get the addresses of the lua_States that came with the sample. They stay there for this walk.
+     * Returns how many there are; UINT32_MAX: that is not known. NULL: it never is. */
+    uint32_t (*states)(void *context, const uint64_t **ret);
     /* Returns whether any of these bytes may be recorded. NULL: unknown. */
     bool (*has)(void *context, uint64_t address, uint64_t size);
     /* Says how well the bytes known around `time` prove that the bytes at `time` were those that
@@ -332,6 +335,15 @@ static inline const uint8_t *memory_piece(const struct memory *m, uint64_t addre
                                           struct memory_piece *ret)
 {
     return m->reads && m->reads->on ? NULL : memory_piece_unnoted(m, address, size, ret);
+}
+
+/* Get the addresses of the lua_States that came with the sample, for this walk. Returns how many
+ * there are; UINT32_MAX: that is not known. */
+static inline uint32_t memory_states(const struct memory *m, const uint64_t **ret)
+{
+    const struct memory_layer *first = m->layers;
+    bool known = m->nr_layers && first->states && first->when == MEMORY_OF_SAMPLE;
+    return known ? first->states(first->context, ret) : UINT32_MAX;
 }
 
 /* Returns whether a piece that came with the sample has these bytes. This is no read and is not

@@ -68,9 +68,9 @@ struct runtime;
 int cfi_add_runtime(struct cfi *cfi, const struct runtime *rt, void *layout, struct error *err);
 /* Returns the layout of that runtime in the module; NULL: it has none. `cfi` may be NULL. */
 const void *cfi_runtime(const struct cfi *cfi, const struct runtime *rt);
-/* Get the address at which the FDE begins that covers `address`: of a function, or of a part that
- * its compiler has put elsewhere. Returns false if none does. */
-bool cfi_function(const struct cfi *cfi, uint64_t address, uint64_t *begin);
+/* Get the addresses at which the FDE begins and ends that covers `address`: of a function, or of a
+ * part that its compiler has put elsewhere. `end` may be NULL. Returns false if none does. */
+bool cfi_function(const struct cfi *cfi, uint64_t address, uint64_t *begin, uint64_t *end);
 /* Returns whether an address is in the first instructions of the program: nobody has called them.
  */
 bool cfi_is_entry(const struct cfi *cfi, uint64_t address);

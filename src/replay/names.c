@@ -95,7 +95,7 @@ static bool name_from_vm(const struct replay_worker *w, const struct replay_samp
     uint64_t address, begin;
     ret->symbol = intern_string(w->replay->strings, g.name);
     bool known = cfi && dso_offset_to_vaddr(m->dso, dso_address(m, shown_pc(s, f)), &address) &&
-                 cfi_function(cfi, address, &begin);
+                 cfi_function(cfi, address, &begin, NULL);
     ret->offset = known ? address - begin : 0;
     return ret->symbol != NULL;
 }
@@ -110,7 +110,7 @@ static int name_by_place(const struct replay_worker *w, const struct replay_samp
     uint64_t inside, shown, begin;
     if (!cfi || !dso_offset_to_vaddr(m->dso, dso_address(m, frame_lookup_pc(f)), &inside) ||
         !dso_offset_to_vaddr(m->dso, dso_address(m, shown_pc(s, f)), &shown) ||
-        !cfi_function(cfi, inside, &begin))
+        !cfi_function(cfi, inside, &begin, NULL))
         return 0;
     struct text symbol = {0};
     text_printf(&symbol, "%s:fn_%" PRIx64, m->dso->short_name, begin);

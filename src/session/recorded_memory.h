@@ -32,7 +32,7 @@ struct vmstack_entry {
     uint32_t length;
     uint8_t kind; /* enum vmentry_kind */
 };
-enum { VMSTACK_PAGE_BITS = 512, VMSTACK_LINE_SLOTS = 1024 };
+enum { VMSTACK_PAGE_BITS = 512, VMSTACK_LINE_SLOTS = 1024, VMSTACK_STATES_MAX = 32 };
 struct vmstack {
     struct vmstack_entry entries[VMSTACK_ENTRIES_MAX];
     /* Long entries: one bit for each hash of a page that a long entry covers. */
@@ -45,6 +45,8 @@ struct vmstack {
     uint32_t flags;  /* VMEVENT_FULL, ... */
     uint32_t nr_vms;
     uint64_t g[VMSTACK_VMS_MAX]; /* global_States of the VMs on the thread, innermost first */
+    uint64_t states[VMSTACK_STATES_MAX]; /* lua_States that were copied whole */
+    uint32_t nr_states;                  /* above VMSTACK_STATES_MAX: some are not in the list */
 };
 
 /* Read the payload of a vmstack. Returns false if it does not belong to this sample (its thread,

@@ -81,6 +81,13 @@ static void note_places(struct vmstack *copy)
     }
 }
 
+static void note_state(struct vmstack *copy, uint64_t address)
+{
+    if (copy->nr_states < VMSTACK_STATES_MAX)
+        copy->states[copy->nr_states] = address;
+    copy->nr_states++;
+}
+
 bool vmstack_open(struct vmstack *copy, const uint8_t *payload, size_t size, uint32_t tid,
                   uint64_t user_ip, uint64_t user_sp)
 {
@@ -88,7 +95,7 @@ bool vmstack_open(struct vmstack *copy, const uint8_t *payload, size_t size, uin
     struct vmevent_entry entry;
     struct error ignored;
     int got;
-    copy->nr = copy->nr_vms = 0;
+    copy->nr = copy->nr_vms = copy->nr_states = 0;
     if (vmevent_open(payload, size, &e, &ignored) < 0 || e.head.kind != VMEVENT_STACK ||
         e.head.tid != tid || e.head.user_ip != user_ip || e.head.user_sp != user_sp)
         return false;
@@ -97,6 +104,8 @@ bool vmstack_open(struct vmstack *copy, const uint8_t *payload, size_t size, uin
     while ((got = vmevent_next(&e, &entry, &ignored)) > 0) {
         if (entry.kind == VMENTRY_GLOBAL && copy->nr_vms < VMSTACK_VMS_MAX)
             copy->g[copy->nr_vms++] = entry.address;
+        if (entry.kind == VMENTRY_STATE)
+            note_state(copy, entry.address);
         insert(copy, &entry);
     }
     note_places(copy);
@@ -198,6 +207,13 @@ static const uint8_t *copy_piece(void *context, uint64_t address, size_t size,
     return e || is_in_page(copy, address) ? place_longest(copy, address, size, ret) : NULL;
 }
 
+static uint32_t copy_states(void *context, const uint64_t **ret)
+{
+    const struct vmstack *copy = context;
+    *ret = copy->states;
+    return copy->nr_states <= VMSTACK_STATES_MAX ? copy->nr_states : UINT32_MAX;
+}
+
 /* Like longest(), for entries that end above `address`: some may be missed. */
 static bool copy_has(void *context, uint64_t address, uint64_t size)
 {
@@ -217,6 +233,7 @@ struct memory_layer vmstack_layer(const struct vmstack *copy)
     return (struct memory_layer){.name = "vmstack",
                                  .read = copy_read,
                                  .piece = copy_piece,
+                                 .states = copy_states,
                                  .has = copy_has,
                                  .context = (void *)(uintptr_t)copy,
                                  .when = MEMORY_OF_SAMPLE};

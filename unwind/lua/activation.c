@@ -74,23 +74,45 @@ bool lua_activation_has(const struct lua_walk *w, const struct lua_activation *a
 
 /* ---- the state ----------------------------------------------------------------------------- */
 
+/* A state as an activation names it. */
+struct found_state {
+    struct lua_state state;
+    int number; /* among those of the walk; LUA_NO_STATE: it is not there yet */
+    bool sound;
+};
+
+/* Read the state at an address, if another activation has not had it read already: most of a
+ * thread's activations run the same one. */
+static bool state_at(struct lua_walk *w, const struct lua_activation *a, uint64_t at, bool strict,
+                     struct found_state *ret)
+{
+    for (size_t i = 0; i < w->states.nr && strict; i++) {
+        const struct lua_walk_state *s = &w->states.at[i];
+        if (s->state.address == at && s->layout == a->layout && s->sound) {
+            ret->number = (int)i;
+            return true;
+        }
+    }
+    ret->number = LUA_NO_STATE;
+    ret->sound = strict;
+    return lua_state_read(&w->reader, at, strict, &ret->state);
+}
+
 /* Try the places that the code tells: first for a state that stands still, then for one in the
  * middle of a change. */
 static bool state_by_place(struct lua_walk *w, const struct lua_activation *a,
-                           struct lua_state *ret)
+                           struct found_state *ret)
 {
     const struct lua_site *site = site_of(a);
     uint64_t at;
     for (int strict = 1; strict >= 0; strict--) {
-        if (site && place_read(w, a, &site->state, &at) &&
-            lua_state_read(&w->reader, at, strict, ret))
+        if (site && place_read(w, a, &site->state, &at) && state_at(w, a, at, strict, ret))
             return true;
         if (is_in_prologue(a) && a->known & REG_BIT(DWARF_RDI) &&
-            lua_state_read(&w->reader, a->value[DWARF_RDI], strict, ret))
+            state_at(w, a, a->value[DWARF_RDI], strict, ret))
             return true;
         for (unsigned i = 0; i < a->layout->nr_state; i++) {
-            if (place_read(w, a, &a->layout->state[i], &at) &&
-                lua_state_read(&w->reader, at, strict, ret))
+            if (place_read(w, a, &a->layout->state[i], &at) && state_at(w, a, at, strict, ret))
                 return true;
         }
     }
@@ -121,14 +143,16 @@ static bool state_by_value(struct lua_walk *w, const struct lua_activation *a,
 /* ---- states of the walk -------------------------------------------------------------------- */
 
 /* Returns the number of the state among those of the walk; -1 when memory is out. */
-static int state_number(struct lua_walk *w, const struct lua_state *s,
+static int state_number(struct lua_walk *w, const struct found_state *f,
                         const struct lua_layout *layout)
 {
+    if (f->number != LUA_NO_STATE)
+        return f->number;
     for (size_t i = 0; i < w->states.nr; i++) {
-        if (w->states.at[i].state.address == s->address && w->states.at[i].layout == layout)
+        if (w->states.at[i].state.address == f->state.address && w->states.at[i].layout == layout)
             return (int)i;
     }
-    const struct lua_walk_state new = {.state = *s, .layout = layout};
+    const struct lua_walk_state new = {.state = f->state, .layout = layout, .sound = f->sound};
     return vec_push(&w->states, new) ? (int)w->states.nr - 1 : -1;
 }
 
@@ -148,18 +172,22 @@ static int read_calls(struct lua_walk *w, struct lua_walk_state *s)
 
 static int find_state(struct lua_walk *w, struct lua_activation *a)
 {
-    struct lua_state s;
+    struct found_state f;
     bool several = false;
     w->reader.layout = a->layout;
     a->cfa = w->out->frames.at[a->frame].cfa;
     a->state = LUA_NO_STATE;
-    if (!state_by_place(w, a, &s) && !state_by_value(w, a, &s, &several))
-        return 0;
+    if (!state_by_place(w, a, &f)) {
+        f.number = LUA_NO_STATE;
+        f.sound = true;
+        if (!state_by_value(w, a, &f.state, &several))
+            return 0;
+    }
     a->doubted = several;
-    a->state = state_number(w, &s, a->layout);
+    a->state = state_number(w, &f, a->layout);
     if (!TRACE_LIKELY_NULL(w->input->trace))
         trace_tell(w->input->trace, TRACE_WAY, a->frame, "the C frame runs the Lua state #",
-                   s.address, 0);
+                   a->state < 0 ? 0 : w->states.at[a->state].state.address, 0);
     return a->state < 0 ? -1 : 0;
 }
 

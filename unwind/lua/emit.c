@@ -5,9 +5,6 @@
 #include "base/hash.h"
 #include "unwind/trace.h"
 
-/* C functions are not larger than this. */
-enum { C_FUNCTION_MAX = 1 << 20 };
-
 /* C functions that Lua has called, in two rows: those behind the last activation of a coroutine's
  * state, then those in front of the next activation. Newest first. */
 struct c_calls {
@@ -140,48 +137,50 @@ static void push_unknown(struct emitter *e, const struct frame *native, uint8_t 
 
 /* ---- native frames of C functions ---------------------------------------------------------- */
 
-/* Returns where the function begins that the code has at an address of its own; LUA_NO_START: not
- * known. */
-static uint64_t function_start(struct lua_walk *w, const struct code *code, uint64_t address)
+/* Returns how many bytes the function has that begins at an address of the code's own; 0: none
+ * does. */
+static uint64_t size_in(struct lua_walk *w, const struct code *code, uint64_t begin)
 {
-    struct lua_start *k = &w->starts[hash_u64(address) % LUA_STARTS_KEPT];
-    if (k->address != address || k->cfi_id != code->cfi_id) {
-        k->address = address;
-        k->cfi_id = code->cfi_id;
-        if (!cfi_function(code->cfi, address, &k->begin))
-            k->begin = LUA_NO_START;
-    }
-    return k->begin;
+    struct lua_native *k = &w->natives[hash_u64(begin) % LUA_NATIVES_KEPT];
+    uint64_t found, end;
+    if (k->begin == begin && k->cfi_id == code->cfi_id)
+        return k->size;
+    bool begins = cfi_function(code->cfi, begin, &found, &end) && found == begin && end > begin;
+    *k = (struct lua_native){code->cfi_id, begin, begins ? end - begin : 0};
+    return k->size;
 }
 
-/* Is the native frame one of the C function at this address? */
-static bool is_frame_of(const struct emitter *e, size_t frame, uint64_t native)
+/* Returns how many bytes the C function has that begins at an address; 0: none does that CFI
+ * knows. */
+static uint64_t native_size(struct lua_walk *w, uint64_t native)
 {
-    const struct frame *f = &e->w->out->frames.at[frame];
-    const struct unwind_input *in = e->w->input;
-    uint64_t at = frame_lookup_pc(f);
+    const struct unwind_input *in = w->input;
     struct code code = {0};
-    if (f->kind != FRAME_NATIVE || at < native || at - native > C_FUNCTION_MAX ||
-        !codemap_lookup(&in->code, at, in->memory.time, &code) || !code.cfi)
-        return false;
-    uint64_t begin = function_start(e->w, &code, at - code.bias);
-    return begin != LUA_NO_START && begin + code.bias == native;
+    if (!codemap_lookup(&in->code, native, in->memory.time, &code) || !code.cfi)
+        return 0;
+    return size_in(w, &code, native - code.bias);
 }
 
 /* Copy native frames up to the index `end`. */
 static void push_natives(struct emitter *e, size_t end)
 {
-    for (; e->next < end; e->next++)
-        push(e, &e->w->out->frames.at[e->next]);
+    const struct frame *from = e->w->out->frames.at + e->next;
+    size_t nr = end > e->next ? end - e->next : 0, room = e->max - e->w->frames.nr;
+    if (!vec_append(&e->w->frames, from, nr < room ? nr : room))
+        e->failed = true;
+    e->next += nr;
 }
 
 /* Find the native frame of a C function before `end`. Returns `end`: it has none. */
 static size_t find_native(const struct emitter *e, const struct lua_call *c, size_t end)
 {
+    const struct frame *frames = e->w->out->frames.at;
+    uint64_t native = c->function.native, size;
     size_t at = e->next;
-    if (c->function.kind != LUA_FUNCTION_C)
+    if (c->function.kind != LUA_FUNCTION_C || at >= end || !(size = native_size(e->w, native)))
         return end;
-    while (at < end && !is_frame_of(e, at, c->function.native))
+    while (at < end &&
+           (frames[at].kind != FRAME_NATIVE || frame_lookup_pc(&frames[at]) - native >= size))
         at++;
     return at;
 }

@@ -17,24 +17,46 @@
 
 enum { WORDS_MAX = 512 };
 
-/* Is the state's memory known for this moment? Reading any word as an address would cost too
- * much. */
-static bool may_be_state(const struct lua_walk *w, uint64_t address, size_t size)
-{
-    const struct memory *m = &w->input->memory;
-    if (!lua_is_address(address) || !m->nr_layers)
-        return false;
-    if (m->layers[0].when == MEMORY_OF_SAMPLE)
-        return memory_has_piece(m, address, size);
-    return m->layers[0].when == MEMORY_OF_ANY_TIME;
-}
-
 static bool is_known(const struct lua_walk *w, uint64_t address)
 {
     bool known = false;
     vec_foreach (s, &w->states)
         known |= s->state.address == address;
     return known;
+}
+
+/* The states that came with the sample. */
+struct came {
+    const uint64_t *at;
+    uint32_t nr; /* UINT32_MAX: not known */
+};
+
+/* Does an activation run each of them? Most samples need no search then. */
+static bool are_all_known(const struct lua_walk *w, const struct came *c)
+{
+    bool known = c->nr != UINT32_MAX;
+    for (uint32_t i = 0; i < c->nr && known; i++)
+        known = is_known(w, c->at[i]);
+    return known;
+}
+
+/* Is the state's memory known for this moment? Reading any word as an address would cost too
+ * much. */
+static bool may_be_state(const struct lua_walk *w, const struct came *c, uint64_t address,
+                         size_t size)
+{
+    const struct memory *m = &w->input->memory;
+    if (!lua_is_address(address) || !m->nr_layers)
+        return false;
+    if (c->nr != UINT32_MAX) {
+        bool came = false;
+        for (uint32_t i = 0; i < c->nr && !came; i++)
+            came = c->at[i] == address;
+        return came;
+    }
+    if (m->layers[0].when == MEMORY_OF_SAMPLE)
+        return memory_has_piece(m, address, size);
+    return m->layers[0].when == MEMORY_OF_ANY_TIME;
 }
 
 /* Returns the word of the state that is an address from `from` up to `to`; 0: there is none. */
@@ -91,13 +113,17 @@ int lua_find_resumed(struct lua_walk *w)
         return 0;
     const uint64_t to = first->value[DWARF_RSP], size = first->layout->fields.state.size;
     const uint64_t global = w->states.at[first->state].state.global;
+    struct came came;
     uint64_t word;
+    came.nr = memory_states(&w->input->memory, &came.at);
+    if (are_all_known(w, &came))
+        return 0;
     w->reader.layout = first->layout;
     for (uint64_t at = from & ~UINT64_C(7), n = 0; at < to && n < WORDS_MAX; at += 8, n++) {
         struct lua_state s;
         if (!memory_read_near(&w->input->memory, at, &word, sizeof(word)))
             break;
-        if (!may_be_state(w, word, size) || is_known(w, word) ||
+        if (!may_be_state(w, &came, word, size) || is_known(w, word) ||
             !lua_state_read(&w->reader, word, false, &s) || s.global != global || s.status ||
             !lua_state_has_call(&w->reader, &s))
             continue; /* or a word in an old buffer: a state that is gone */

@@ -56,19 +56,20 @@ struct lua_walk_state {
     struct lua_state state;
     const struct lua_layout *layout;
     size_t first, end; /* its calls, newest first, in `calls` */
+    bool sound;        /* it stood still: the state was read strictly (stack.h) */
     bool whole;        /* down to its base */
     bool is_main;      /* the VM's main thread: nothing has resumed it */
     size_t rest;       /* calls from here on have no activation */
     uint8_t provenance;
 };
 
-/* Where a function of native code begins. */
-enum { LUA_STARTS_KEPT = 256 };
-struct lua_start {
-    uint32_t cfi_id;         /* the code's; 0: the entry is free */
-    uint64_t address, begin; /* as the CFI uses them; begin LUA_NO_START: not known */
+/* How long a function of native code is, by its CFI. */
+enum { LUA_NATIVES_KEPT = 256 };
+struct lua_native {
+    uint32_t cfi_id; /* the code's; 0: the entry is free */
+    uint64_t begin;  /* as the CFI uses it */
+    uint64_t size;   /* bytes; 0: no function begins there */
 };
-#define LUA_NO_START UINT64_MAX
 
 /* The walk of one sample. */
 struct lua_walk {
@@ -84,7 +85,7 @@ struct lua_walk {
     VEC(struct frame) frames;          /* the result while it is made */
     VEC(struct variable_place) places; /* of these frames, if somebody asks */
     struct lua_closures closures;
-    struct lua_start starts[LUA_STARTS_KEPT]; /* by a hash of the address; kept across walks */
+    struct lua_native natives[LUA_NATIVES_KEPT]; /* by a hash of `begin`; kept across walks */
 };
 
 /* Find the state of each activation, and read their calls. Returns -1 when memory is out. */

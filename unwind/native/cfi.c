@@ -283,11 +283,13 @@ bool cfi_row(const struct cfi *cfi, uint64_t address, struct cfi_row *ret)
            cfi_run(cfi, table, &fde, address, ret);
 }
 
-bool cfi_function(const struct cfi *cfi, uint64_t address, uint64_t *begin)
+bool cfi_function(const struct cfi *cfi, uint64_t address, uint64_t *begin, uint64_t *end)
 {
     struct fde fde;
     bool found = cfi_find_fde(cfi, address, &fde) != NULL;
     if (found)
         *begin = fde.begin;
+    if (found && end)
+        *end = fde.begin + fde.size;
     return found;
 }

@@ -159,7 +159,7 @@ static bool is_past_end(struct explorer *e, const struct explore_goal *goal, uin
     if (bytes && e->walk->arch->begins_function(bytes, left, pc))
         return true;
     const struct code *code = &walk_code(e->walk, pc)->code;
-    return code->cfi && cfi_function(code->cfi, pc - code->bias, &begin) &&
+    return code->cfi && cfi_function(code->cfi, pc - code->bias, &begin, NULL) &&
            begin == pc - code->bias;
 }
 

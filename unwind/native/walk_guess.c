@@ -234,7 +234,7 @@ enum step_result walk_made_start(struct walk *w)
     uint64_t pc = walk_pc(w), begin;
     const struct code *code = walk_is_at_pc(w) ? NULL : &walk_code(w, pc)->code;
     if (!code || code->owner != CODE_ELF || !code->cfi ||
-        !cfi_function(code->cfi, pc - code->bias, &begin) || begin != pc - code->bias ||
+        !cfi_function(code->cfi, pc - code->bias, &begin, NULL) || begin != pc - code->bias ||
         walk_is_return_address(w, pc, false))
         return STEP_NO;
     w->out->frames.at[w->out->frames.nr - 1].flags |= FRAME_MADE;
@@ -382,7 +382,7 @@ enum step_result walk_to_caller_of_generated(struct walk *w, uint64_t slot)
 static bool function_start(struct walk *w, uint64_t address, uint64_t *ret)
 {
     const struct code *code = &walk_code(w, address)->code;
-    if (!code->cfi || !cfi_function(code->cfi, address - code->bias, ret))
+    if (!code->cfi || !cfi_function(code->cfi, address - code->bias, ret, NULL))
         return false;
     *ret += code->bias;
     return true;
