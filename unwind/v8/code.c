@@ -47,6 +47,15 @@ bool v8_code_contains(struct v8_reader *r, uint64_t code, uint64_t pc)
     return v8_code_read(r, code, &c) && pc - c.start < c.size;
 }
 
+/* Does the InstructionStream at `header` name this Code object? A collection moves instructions:
+ * the Code object names the new place then, while old return addresses are still on the stack. */
+static bool is_stream_of(struct v8_reader *r, uint64_t header, uint64_t code)
+{
+    uint64_t other;
+    return v8_is(r, header | 1, r->layout->type_stream) &&
+           v8_slot(r, header | 1, r->layout->stream_code, &other) && v8_is_same(r, other, code);
+}
+
 /* Is there code at `header` whose instructions contain the pc? (The object's map is its first
  * word.) */
 static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, struct v8_code *ret)
@@ -59,8 +68,22 @@ static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, stru
         if (!v8_is(r, object, l->type_stream) || !v8_slot(r, object, l->stream_code, &code))
             return false;
     }
-    return v8_code_read(r, code, ret) && ret->start == header + (uint64_t)first &&
-           pc - ret->start < ret->size && ret->size <= CODE_MAX;
+    if (!v8_code_read(r, code, ret))
+        return false;
+    uint64_t start = header + (uint64_t)first;
+    if (code != object && ret->start != start &&
+        is_stream_of(r, ret->start - (uint64_t)first, code))
+        ret->start = start;
+    return ret->start == start && pc - start < ret->size && ret->size <= CODE_MAX;
+}
+
+/* Could an object begin with this word: a map, or where a collection has moved the object to
+ * (v8_type())? */
+static bool may_be_map(const struct v8_layout *l, uint64_t word)
+{
+    enum { TAGS = 7, MAP = 1, UNTAGGED = 0, LOWEST = 4096 };
+    bool is_map = (word & 3) == MAP, is_address = (word & TAGS) == UNTAGGED && word >= LOWEST;
+    return (is_map || is_address) && !(word >> l->machine->address_bits);
 }
 
 bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret)
@@ -82,8 +105,7 @@ bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code
             r->provenance = provenance; /* what is found is read again */
             have = page;
         }
-        uint64_t map = load_u64(bytes + (header - page), false);
-        if ((map & 3) != 1 || map >> r->layout->machine->address_bits)
+        if (!may_be_map(r->layout, load_u64(bytes + (header - page), false)))
             continue;
         r->by_one_reading = false; /* earlier readings do not matter */
         if (check_header(r, header, pc, ret))

@@ -44,6 +44,44 @@ static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
            v8_read(r, v8_address(map) + (uint64_t)r->layout->map_type, ret, sizeof(*ret));
 }
 
+/* Returns where the object was moved to whose first word this is; 0: it is where it was. */
+static uint64_t moved_to(uint64_t first)
+{
+    enum { UNTAGGED = 3, TAG = 1 };
+    return !(first & UNTAGGED) && v8_is_pointer(first | TAG) ? first | TAG : 0;
+}
+
+bool v8_map_of(struct v8_reader *r, uint64_t object, uint64_t *ret)
+{
+    if (!v8_slot(r, object, 0, ret))
+        return false;
+    uint64_t moved = moved_to(*ret);
+    return !moved || v8_slot(r, moved, 0, ret);
+}
+
+uint64_t v8_moved_to(struct v8_reader *r, uint64_t object)
+{
+    uint64_t first;
+    return v8_is_pointer(object) && v8_slot(r, object, 0, &first) ? moved_to(first) : 0;
+}
+
+/* Was the object `old` moved to `new_copy`? */
+static bool is_moved(struct v8_reader *r, uint64_t old, uint64_t new_copy)
+{
+    const enum provenance before = r->provenance;
+    const struct memory_span same = r->same;
+    if (v8_address(v8_moved_to(r, old)) == v8_address(new_copy))
+        return true;
+    r->provenance = before;
+    r->same = same;
+    return false;
+}
+
+bool v8_is_same(struct v8_reader *r, uint64_t a, uint64_t b)
+{
+    return a == b || (a && b && (is_moved(r, a, b) || is_moved(r, b, a)));
+}
+
 /* Reads the type that a map gives; false: `map` is no map. */
 static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
 {
@@ -55,7 +93,7 @@ static bool map_read(struct v8_reader *r, uint64_t map, struct v8_map *ret)
     r->moving = false;
     r->same = (struct memory_span){0, UINT64_MAX};
     r->provenance = PROVENANCE_EXACT;
-    bool is = map_type(r, map, &ret->type) && v8_slot(r, map, 0, &meta) &&
+    bool is = map_type(r, map, &ret->type) && v8_map_of(r, map, &meta) &&
               map_type(r, meta, &map_of_map) && map_of_map == r->layout->type_map;
     r->moving = moving;
     ret->map = map;
@@ -70,7 +108,7 @@ int32_t v8_type(struct v8_reader *r, uint64_t object)
 {
     uint64_t map;
     struct v8_map got;
-    if (!v8_is_pointer(object) || !v8_slot(r, object, 0, &map))
+    if (!v8_is_pointer(object) || !v8_map_of(r, object, &map))
         return -1;
     struct v8_map *known = &r->maps[hash_u64(map) % (sizeof(r->maps) / sizeof(*r->maps))];
     if (!map || known->map != map) {

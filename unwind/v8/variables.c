@@ -119,7 +119,7 @@ static void put_class(struct listing *g, struct variable *of, uint64_t object)
     struct v8_sfi sfi;
     struct v8_scope scope;
     uint64_t at;
-    if (!v8_slot(&g->r, object, 0, &at) || !v8_slot(&g->r, at, l->map_constructor, &at))
+    if (!v8_map_of(&g->r, object, &at) || !v8_slot(&g->r, at, l->map_constructor, &at))
         return;
     for (unsigned i = 0; i < STEPS && v8_is(&g->r, at, l->type_map); i++) {
         if (!v8_slot(&g->r, at, l->map_constructor, &at))

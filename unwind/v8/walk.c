@@ -793,7 +793,7 @@ static bool read_by_feedback(struct v8_walk *w, uint64_t fp, uint64_t bytecode, 
         return false;
     for (int32_t at = FIRST; at <= LAST; at += 8) {
         if (v8_slot(&w->r, vector, at, &sfi) && v8_is_pointer(sfi) &&
-            v8_sfi_read(&w->r, sfi, ret) && ret->bytecode == bytecode)
+            v8_sfi_read(&w->r, sfi, ret) && v8_is_same(&w->r, ret->bytecode, bytecode))
             return true;
     }
     return false;
@@ -807,7 +807,7 @@ static bool read_by_list(struct v8_walk *w, uint64_t bytecode, struct v8_sfi *re
     uint64_t sfis[MAX];
     size_t nr = p->functions ? p->functions(p->namer.context, bytecode, sfis, MAX) : 0;
     for (size_t i = 0; i < nr && i < MAX; i++)
-        if (v8_sfi_read(&w->r, sfis[i], ret) && ret->bytecode == bytecode)
+        if (v8_sfi_read(&w->r, sfis[i], ret) && v8_is_same(&w->r, ret->bytecode, bytecode))
             return true;
     return false;
 }
@@ -831,7 +831,7 @@ static bool read_function(struct v8_walk *w, uint64_t fp, struct v8_sfi *ret, bo
     const enum provenance closure = w->r.provenance;
     w->r.provenance = before;
     bool read = v8_sfi_read(&w->r, sfi, ret);
-    if (read && ret->bytecode == bytecode) {
+    if (read && v8_is_same(&w->r, ret->bytecode, bytecode)) {
         say(w, TRACE_WAY,
             "the function is the frame's closure #; the frame's bytecode # is its own", function,
             bytecode);
@@ -1665,7 +1665,7 @@ static bool has_frame(struct v8_walk *w, const struct v8_code *c, uint64_t fp)
         !stack_word(w, fp + (uint64_t)(int64_t)w->layout->fp_function, &function))
         return false;
     sfi = v8_function_sfi(&w->r, function);
-    return sfi && sfi == v8_code_sfi(&w->r, c);
+    return sfi && v8_is_same(&w->r, sfi, v8_code_sfi(&w->r, c));
 }
 
 /* Is this code the code of the function in the frame (`framed`), or of the function being
@@ -1674,7 +1674,8 @@ static bool is_code_of(struct v8_walk *w, const struct v8_code *c, bool framed)
 {
     uint64_t sfi =
         framed ? 0 : v8_function_sfi(&w->r, knows(w, w->m->function) ? reg(w, w->m->function) : 0);
-    return framed ? has_frame(w, c, step_fp(w)) : sfi && sfi == v8_code_sfi(&w->r, c);
+    return framed ? has_frame(w, c, step_fp(w))
+                  : sfi && v8_is_same(&w->r, sfi, v8_code_sfi(&w->r, c));
 }
 
 /* The code was written, or other code stood there, shortly before or after. Does the frame, or the
@@ -1833,10 +1834,20 @@ static enum walker_result step_framed(struct v8_walk *w, struct generated *g)
                                                               : leave_frame(w, g->fp);
 }
 
+/* A collection takes the right to execute from the memory of code, so that it can move the code
+ * (V8 up to 12). Return addresses into it are still on the stack. */
+static bool is_locked(struct v8_walk *w)
+{
+    struct v8_code c;
+    return !is_exact(w) && !w->process->no_objects &&
+           v8_code_find(&w->r, step_pc(w), w->step->code.start, &c);
+}
+
 /*
  * Step out of a frame of generated code. What is asked, in this order, and who steps:
  *
- *   the memory may not be executed, or no frame pointer is known  -> native rules
+ *   the memory may not be executed, nor is it a Code object of a
+ *   collection, or no frame pointer is known                      -> native rules
  *   nothing of the heap was recorded                              -> step_undescribed
  *   the frame was read a moment ago                               -> leave_frame
  *   it is a frame of WebAssembly                                  -> step_wasm
@@ -1851,7 +1862,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     struct generated g;
     enum walker_result done;
     begin_generated(w, &g);
-    if (!w->step->code.executable || !knows(w, w->a->fp))
+    if ((!w->step->code.executable && !is_locked(w)) || !knows(w, w->a->fp))
         return WALKER_NO;
     if (w->process->no_objects)
         return step_undescribed(w, frame_type(w, g.fp));
