@@ -46,6 +46,8 @@ void replay_stopped_free(struct replay_worker *w)
     managed_walks_free(w);
     for (size_t i = 0; i < WALK_GROUP; i++)
         vec_free(&w->stacks[i].frames);
+    vec_free(&r->luajits.at);
+    v8_places_free(&r->v8s);
     symbols_free(r->symbols);
     intern_free(r->strings);
     managed_names_free(r->managed);
