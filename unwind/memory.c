@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "unwind/memory.h"
 
-static void note_word(struct memory_reads *r, uint64_t address)
+/* Note words of one window, a bit each. */
+static void note_words(struct memory_reads *r, uint64_t start, uint64_t words)
 {
-    uint64_t start = address & ~(uint64_t)(MEMORY_WINDOW - 1);
     uint32_t i = r->nr;
     while (i && r->at[i - 1].start != start)
         i--;
@@ -15,20 +15,25 @@ static void note_word(struct memory_reads *r, uint64_t address)
         i = ++r->nr;
         r->at[i - 1] = (struct memory_window){.start = start};
     }
-    r->at[i - 1].words |= UINT64_C(1) << (address % MEMORY_WINDOW / 8);
+    r->at[i - 1].words |= words;
 }
 
 void memory_note(struct memory_reads *r, uint64_t address, size_t size)
 {
-    enum { MOST = 64 };
+    enum { MOST = 64, WORDS = MEMORY_WINDOW / 8 };
     if (r->watch)
         r->watch(r->watch_context, address, size);
     if (size > MOST) {
         r->lost = true;
         return;
     }
-    for (uint64_t at = address & ~UINT64_C(7); at < address + size; at += 8)
-        note_word(r, at);
+    if (!size)
+        return;
+    uint64_t start = address & ~(uint64_t)(MEMORY_WINDOW - 1), first = (address - start) / 8;
+    uint64_t words = (address % 8 + size + 7) / 8, run = (UINT64_C(1) << words) - 1;
+    note_words(r, start, run << first);
+    if (first + words > WORDS)
+        note_words(r, start + MEMORY_WINDOW, run >> (WORDS - first));
 }
 
 /* Read from the second piece of the stack, or across the border of the two pieces. */

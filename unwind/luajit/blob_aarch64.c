@@ -14,22 +14,35 @@ enum { SAVE_SIZE = 12 * INSN, FP_SET = 3 * INSN };
 
 /* ---- native registers ---------------------------------------------------------------------- */
 
+enum { BLOCK = 12, BLOCK_HALF = BLOCK / 2 };
+
+/* Read half of the saved registers, at once if all are recorded in one piece. */
+static bool read_half(struct luajit_walk *w, uint64_t at, uint64_t value[BLOCK_HALF])
+{
+    if (memory_read_frame(&w->step->input->memory, at, value, BLOCK_HALF * sizeof(*value),
+                          w->step->provenance))
+        return true;
+    for (unsigned i = BLOCK_HALF; i-- > 0;) {
+        if (!walk_read_stack(w, at + 8 * i, &value[i]))
+            return false;
+    }
+    return true;
+}
+
 /* The C frame ends with x28 to x19, then x29 and lr right below the CFA. */
 static bool leave_block(struct luajit_walk *w, uint64_t si)
 {
-    enum { NR = 12 };
-    static const uint8_t saved[NR] = {28, 27, 26, 25, 24,         23,
-                                      22, 21, 20, 19, AARCH64_FP, AARCH64_PC};
-    uint64_t value[NR], cfa = si + (uint64_t)w->vm.layout->frame_size;
-    for (unsigned i = NR; i-- > 0;) {
-        if (!walk_read_stack(w, cfa - 8 * (uint64_t)(NR - i), &value[i]))
-            return false;
-    }
+    static const uint8_t saved[BLOCK] = {28, 27, 26, 25, 24,         23,
+                                         22, 21, 20, 19, AARCH64_FP, AARCH64_PC};
+    uint64_t value[BLOCK], cfa = si + (uint64_t)w->vm.layout->frame_size;
+    if (!read_half(w, cfa - 8 * BLOCK_HALF, &value[BLOCK_HALF]) ||
+        !read_half(w, cfa - 8 * BLOCK, value))
+        return false;
     walk_say(w, TRACE_WAY,
              "LuaJIT's C frame ends at the CFA #: return address and # bytes of registers are "
              "right below",
              cfa, sizeof(value));
-    for (unsigned i = 0; i < NR; i++) {
+    for (unsigned i = 0; i < BLOCK; i++) {
         w->step->value[saved[i]] = value[i];
         *w->step->known |= REG_BIT(saved[i]);
     }
