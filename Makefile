@@ -201,12 +201,13 @@ check: deps-check
 check-kernels: deps all
 	+tests/kernels/run
 
-# Recordings of an AArch64 machine; the program built for it, in an emulated one; native code, LuaJITs and Node at a thousand random
+# Recordings of an AArch64 machine; the program built for it, in an emulated one, and its unit tests; native code, LuaJITs and Node at a thousand random
 # instructions: some 45 minutes.
 check-aarch64: deps all
 	src/build/install-deps --aarch64
 	tests/truth/test_aarch64
 	tests/aarch64/run
+	tests/aarch64/unit
 	tests/aarch64/package
 	tests/truth/test_aarch64_native 1000
 	tests/truth/test_aarch64_luajit 1000

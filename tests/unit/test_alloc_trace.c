@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "kernel_fixture.h"
+
 static int setup(void **state)
 {
     (void)state;
@@ -347,6 +349,7 @@ static void write_forked(void)
 static void a_forked_process_writes_a_trace_of_its_own(void **state)
 {
     (void)state;
+    need_wipe_on_fork();
     in_process(write_forked, 0);
     shell("mv %s/t.$(cat %s/child) %s/t.forked", scratch_folder, scratch_folder, scratch_folder);
     struct alloc_trace *t = open_trace_file("t");

@@ -25,6 +25,8 @@
 
 #include <cmocka.h>
 
+#include "kernel_fixture.h"
+
 enum { RING_PAGES = 512, CPUS_MAX = 256, FREQUENCY = 4999 };
 
 /* perf's numbers of the x86 registers sp and ip */
@@ -379,6 +381,7 @@ static void beside_terabytes_of_nothing(void **state)
     sleep_ms(500);
     if (waitpid(pid, NULL, WNOHANG) == pid)
         skip();
+    need_program_of_our_machine(pid);
     clock_gettime(CLOCK_MONOTONIC, &from);
     assert_int_equal(lua_scan_process(files, pid, &vms, &err), 0);
     assert_int_equal(lua_scan_heap(pid, &ranges, &err), 0);

@@ -342,11 +342,18 @@ static bool has_vdso(void)
     return getauxval(AT_SYSINFO_EHDR) != 0;
 }
 
+static void need_vdso(void)
+{
+    if (!has_vdso()) {
+        print_message("no vdso\n");
+        skip();
+    }
+}
+
 static void the_live_vdso_serves(void **state)
 {
     (void)state;
-    if (!has_vdso())
-        skip();
+    need_vdso();
     struct dsos *all = table(NULL);
     struct dso *d = dsos_get(all, DSO_VDSO, "[vdso]", NULL, 0);
     struct elf_section s;
@@ -364,8 +371,7 @@ static void the_live_vdso_serves(void **state)
 static void a_kernel_of_another_release_is_not_the_running_one(void **state)
 {
     (void)state;
-    if (!has_vdso())
-        skip();
+    need_vdso();
     const struct build_id here = notes_file_build_id("/sys/kernel/notes");
     struct utsname u;
     assert_int_equal(uname(&u), 0);
@@ -430,8 +436,10 @@ static void a_module_loaded_anew_has_no_kallsyms(void **state)
     assert_non_null(f);
     bool any = fscanf(f, "%255s", name) == 1;
     pclose(f);
-    if (!any)
+    if (!any) {
+        print_message("no module with notes is loaded\n");
         skip();
+    }
     char in_brackets[260], notes[320];
     snprintf(in_brackets, sizeof(in_brackets), "[%s]", name);
     snprintf(notes, sizeof(notes), "/sys/module/%s/notes/.note.gnu.build-id", name);

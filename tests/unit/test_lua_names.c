@@ -23,6 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
+
+#include "kernel_fixture.h"
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
@@ -78,6 +80,10 @@ static void find_layout(struct target *t)
     t->files = dsos_create(&options);
     struct dso *dso = dsos_get(t->files, DSO_FILE, t->binary, NULL, 0);
     const struct runtime_image image = dso_runtime_image(dso, dso_cfi(dso), &elf);
+    if (machine_of_file(t->binary) != EM_X86_64) {
+        print_message("plain Lua is read on x86-64 only\n");
+        skip();
+    }
     if (lua_discover(&image, &t->layout, &err) != 1)
         fail_msg("%s: %s", t->binary, err.text);
 }

@@ -26,6 +26,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
+
+#include "kernel_fixture.h"
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
@@ -350,6 +352,7 @@ static void read_builtins(struct target *t, const char *binary)
 static void attach(struct target *t, const char *binary)
 {
     struct error err = {0};
+    need_program_of_our_machine(t->pid);
     if (process_memory_open(t->pid, &t->process, &err))
         fail_msg("%s", err.text);
     t->layer = process_memory_layer(t->process);

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "kernel_fixture.h"
+
 #include "base/file_map.h"
 #include "base/other_file.h"
 #include "base/private_file.h"
@@ -149,6 +151,7 @@ static void links_stay_in_the_processs_root(void **state)
     (void)state;
     if (geteuid() != 0)
         skip();
+    need_openat2();
     shell("mkdir -p root/etc; echo theirs > root/etc/secret; echo host > outside; "
           "ln -s /etc/secret root/link; ln -s ../../../../../../../../../../etc/secret root/up; "
           "ln -s %s root/out; ln -s /proc/self/root/etc root/magic",

@@ -896,8 +896,10 @@ static void test_shared_recordings(void **state)
         size_t samples = 0;
         snprintf(path, sizeof(path), "%s/testdata/%s", shared ? shared : "../shared",
                  files[i].name);
-        if (access(path, R_OK) < 0)
+        if (access(path, R_OK) < 0) {
+            print_message("%s is not there\n", path);
             skip();
+        }
         struct perfdata *pd = open_path(path, NULL);
         assert_string_equal(perfdata_event(pd, 0)->name, files[i].event);
         assert_int_equal(read_all(pd, &b), files[i].records);

@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "kernel_fixture.h"
+
 /* Returns the pid of a process that has ended and been reaped. */
 static pid_t dead_pid(void)
 {
@@ -86,8 +88,10 @@ static pid_t start_luajit(int *input)
         if (f)
             fclose(f);
         usleep(10000);
-        if (there)
+        if (there) {
+            need_program_of_our_machine(pid);
             return pid;
+        }
     }
     print_message("no luajit here\n");
     skip();

@@ -6,6 +6,7 @@
 #include "session/recorded_memory.h"
 #include "session/walk_input.h"
 
+#include <asm/perf_regs.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -894,6 +895,14 @@ static void many_versions(void **state)
 
 enum { SAMPLED, OWN };
 
+/* Of perf's numbers for this machine, which a recording without a name of a machine is taken to be
+ * of. */
+#if defined(__aarch64__)
+#define SP_AND_PC (UINT64_C(1) << PERF_REG_ARM64_SP | UINT64_C(1) << PERF_REG_ARM64_PC)
+#else
+#define SP_AND_PC (UINT64_C(1) << PERF_REG_X86_SP | UINT64_C(1) << PERF_REG_X86_IP)
+#endif
+
 static void add_events(struct fixture *f)
 {
     const uint64_t ids[2] = {1, 2};
@@ -903,7 +912,7 @@ static void add_events(struct fixture *f)
                                                PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
                                                PERF_SAMPLE_CPU | PERF_SAMPLE_REGS_USER |
                                                PERF_SAMPLE_STACK_USER,
-                                .sample_regs_user = 1 << 7 | 1 << 8,
+                                .sample_regs_user = SP_AND_PC,
                                 .sample_stack_user = 64,
                                 .sample_id_all = 1};
     fixture_event(f, &a, &ids[0], 1);

@@ -39,11 +39,24 @@ static bool find_map(const char *part, struct mapped *ret)
     return false;
 }
 
+/* (Not by a command, which an emulator would take from another root.) */
+static void copy_file(const char *from, const char *to)
+{
+    char block[4096];
+    ssize_t n;
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(in >= 0 && out >= 0);
+    while ((n = read(in, block, sizeof(block))) > 0)
+        assert_int_equal(write(out, block, (size_t)n), n);
+    assert_int_equal(n, 0);
+    close(in);
+    close(out);
+}
+
 static void map_copy(const char *from, const char *to)
 {
-    char command[512];
-    snprintf(command, sizeof(command), "cp -L '%s' '%s'", from, to);
-    assert_int_equal(system(command), 0);
+    copy_file(from, to);
     int fd = open(to, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_true(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED);
@@ -100,7 +113,8 @@ static void a_luajit_is_found(void **state)
 {
     (void)state;
     static const char *const places[] = {"/usr/bin/luajit",
-                                         "/usr/lib/x86_64-linux-gnu/libluajit-5.1.so.2"};
+                                         "/usr/lib/x86_64-linux-gnu/libluajit-5.1.so.2",
+                                         "/usr/lib/aarch64-linux-gnu/libluajit-5.1.so.2"};
     struct mapped copy;
     struct runtime_files *f = runtime_files_create();
     unsigned found = 0;
