@@ -50,14 +50,17 @@ ifeq ($(shell $(PKG_CONFIG) --exists libseccomp && echo yes),yes)
 LIBS_PKG += libseccomp
 CPPFLAGS += -DHAVE_SECCOMP
 endif
-CPPFLAGS += -D_GNU_SOURCE -I. -Isrc -I$(B)/generated $(shell $(PKG_CONFIG) --cflags $(LIBS_PKG) 2>/dev/null) \
-            $(shell $(BUILD_LIBPERF) --cflags)
+# $(call once,NAME,COMMAND): what the command prints. It runs when that is first needed, for `make demo` installs pkg-config, and
+# not again: a command each object took as long as a tenth of the compiler.
+once = $(or $(once_$(1)),$(eval once_$(1) := $$(shell $(2)))$(once_$(1)))
+CPPFLAGS += -D_GNU_SOURCE -I. -Isrc -I$(B)/generated $(call once,cflags,$(PKG_CONFIG) --cflags $(LIBS_PKG) 2>/dev/null) \
+            $(call once,perf_cflags,$(BUILD_LIBPERF) --cflags)
 CFLAGS   ?= $(OPT)
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -pthread
 # Three are loaded when they are needed (unwind/disassembler.c, src/output/tar.c,
 # src/output/curses_library.c).
-LDLIBS   += $(shell $(BUILD_LIBPERF) --libs) \
-            $(shell $(PKG_CONFIG) --libs $(filter-out capstone libarchive,$(LIBS_PKG)) 2>/dev/null) \
+LDLIBS   += $(call once,perf_libs,$(BUILD_LIBPERF) --libs) \
+            $(call once,libs,$(PKG_CONFIG) --libs $(filter-out capstone libarchive,$(LIBS_PKG)) 2>/dev/null) \
             -l:libiberty.a -ldl -lm -pthread
 
 lib_srcs  = $(wildcard $(addsuffix /*.c,$(1)))
