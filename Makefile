@@ -208,8 +208,8 @@ check: deps-check
 check-kernels: deps all
 	+tests/kernels/run
 
-# Recordings of an AArch64 machine; the program built for it, in an emulated one, and its unit tests; native code, LuaJITs and Node at a thousand random
-# instructions: some 45 minutes.
+# Recordings of an AArch64 machine; the program built for it, in an emulated one, and its unit tests; native code, LuaJITs and
+# Node at a thousand random instructions: some 50 minutes.
 check-aarch64: deps all
 	src/build/install-deps --aarch64
 	tests/truth/test_aarch64

@@ -37,8 +37,9 @@ enum {
      * wanted; and how many bytes may be between two of them. */
     LUA_AHEAD = 4,
     LUA_BETWEEN = 32,
-    LUA_RECENT = 8,  /* functions, and prototypes, that are known as copied; a power of two */
-    LUA_PLACES = 64, /* calls of execute whose word with the state is remembered; a power of two */
+    LUA_RECENT = 8, /* functions, and prototypes, that are known as copied; a power of two */
+    LUA_PLACES =
+        64, /* calls of execute whose words with the state are remembered; a power of two */
     LUA_TT_THREAD = 8,
     LUA_TT_MASK = 0x3f,   /* of a type: without the bit "collectable" */
     LUA_OFFSETS = 1 << 26 /* bytes: a larger distance to the stack is none */
@@ -75,11 +76,11 @@ struct lua_scratch {
         uint64_t key, when; /* LUA_KEY; time of the run (ns) */
         uint32_t is, kept;  /* the result; whether it is valid for a while */
     } tested[LUA_TESTED];
-    /* The word below a return address in which the state was last: the function that is called
-     * there pushes the same registers each time. */
+    /* The words below a return address in which the state was last: a function that is called there
+     * pushes the same registers each time. */
     struct {
-        uint64_t key; /* LUA_KEY of the return address */
-        uint32_t below[2];
+        uint64_t key;      /* LUA_KEY of the return address */
+        uint32_t below[2]; /* newest first */
     } places[LUA_PLACES];
     uint32_t own_register; /* in which execute's state was last */
     uint64_t now;          /* of this run */

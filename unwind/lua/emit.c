@@ -5,6 +5,9 @@
 #include "base/hash.h"
 #include "unwind/trace.h"
 
+/* C functions are not larger than this. */
+enum { C_FUNCTION_MAX = 1 << 20 };
+
 /* C functions that Lua has called, in two rows: those behind the last activation of a coroutine's
  * state, then those in front of the next activation. Newest first. */
 struct c_calls {
@@ -158,7 +161,8 @@ static uint64_t native_size(struct lua_walk *w, uint64_t native)
     struct code code = {0};
     if (!codemap_lookup(&in->code, native, in->memory.time, &code) || !code.cfi)
         return 0;
-    return size_in(w, &code, native - code.bias);
+    uint64_t size = size_in(w, &code, native - code.bias);
+    return size < C_FUNCTION_MAX ? size : C_FUNCTION_MAX;
 }
 
 /* Copy native frames up to the index `end`. */
@@ -175,10 +179,11 @@ static void push_natives(struct emitter *e, size_t end)
 static size_t find_native(const struct emitter *e, const struct lua_call *c, size_t end)
 {
     const struct frame *frames = e->w->out->frames.at;
-    uint64_t native = c->function.native, size;
+    const uint64_t native = c->function.native;
     size_t at = e->next;
-    if (c->function.kind != LUA_FUNCTION_C || at >= end || !(size = native_size(e->w, native)))
+    if (c->function.kind != LUA_FUNCTION_C || at >= end)
         return end;
+    const uint64_t size = native_size(e->w, native); /* 0: no frame is of it */
     while (at < end &&
            (frames[at].kind != FRAME_NATIVE || frame_lookup_pc(&frames[at]) - native >= size))
         at++;

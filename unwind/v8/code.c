@@ -77,13 +77,10 @@ static bool check_header(struct v8_reader *r, uint64_t header, uint64_t pc, stru
     return ret->start == start && pc - start < ret->size && ret->size <= CODE_MAX;
 }
 
-/* Could an object begin with this word: a map, or where a collection has moved the object to
- * (v8_type())? */
-static bool may_be_map(const struct v8_layout *l, uint64_t word)
+/* Could an object begin with this word: a map, or where a collection has moved the object to? */
+static bool may_be_first(const struct v8_layout *l, uint64_t word)
 {
-    enum { TAGS = 7, MAP = 1, UNTAGGED = 0, LOWEST = 4096 };
-    bool is_map = (word & 3) == MAP, is_address = (word & TAGS) == UNTAGGED && word >= LOWEST;
-    return (is_map || is_address) && !(word >> l->machine->address_bits);
+    return ((word & 3) == 1 || v8_moved_to(word)) && !(word >> l->machine->address_bits);
 }
 
 bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code *ret)
@@ -105,7 +102,7 @@ bool v8_code_find(struct v8_reader *r, uint64_t pc, uint64_t low, struct v8_code
             r->provenance = provenance; /* what is found is read again */
             have = page;
         }
-        if (!may_be_map(r->layout, load_u64(bytes + (header - page), false)))
+        if (!may_be_first(r->layout, load_u64(bytes + (header - page), false)))
             continue;
         r->by_one_reading = false; /* earlier readings do not matter */
         if (check_header(r, header, pc, ret))

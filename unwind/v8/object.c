@@ -44,25 +44,12 @@ static bool map_type(struct v8_reader *r, uint64_t map, uint16_t *ret)
            v8_read(r, v8_address(map) + (uint64_t)r->layout->map_type, ret, sizeof(*ret));
 }
 
-/* Returns where the object was moved to whose first word this is; 0: it is where it was. */
-static uint64_t moved_to(uint64_t first)
-{
-    enum { UNTAGGED = 3, TAG = 1 };
-    return !(first & UNTAGGED) && v8_is_pointer(first | TAG) ? first | TAG : 0;
-}
-
 bool v8_map_of(struct v8_reader *r, uint64_t object, uint64_t *ret)
 {
     if (!v8_slot(r, object, 0, ret))
         return false;
-    uint64_t moved = moved_to(*ret);
+    uint64_t moved = v8_moved_to(*ret);
     return !moved || v8_slot(r, moved, 0, ret);
-}
-
-uint64_t v8_moved_to(struct v8_reader *r, uint64_t object)
-{
-    uint64_t first;
-    return v8_is_pointer(object) && v8_slot(r, object, 0, &first) ? moved_to(first) : 0;
 }
 
 /* Was the object `old` moved to `new_copy`? */
@@ -70,7 +57,9 @@ static bool is_moved(struct v8_reader *r, uint64_t old, uint64_t new_copy)
 {
     const enum provenance before = r->provenance;
     const struct memory_span same = r->same;
-    if (v8_address(v8_moved_to(r, old)) == v8_address(new_copy))
+    uint64_t first;
+    if (v8_is_pointer(old) && v8_is_pointer(new_copy) && v8_slot(r, old, 0, &first) &&
+        v8_address(v8_moved_to(first)) == v8_address(new_copy))
         return true;
     r->provenance = before;
     r->same = same;
@@ -79,7 +68,7 @@ static bool is_moved(struct v8_reader *r, uint64_t old, uint64_t new_copy)
 
 bool v8_is_same(struct v8_reader *r, uint64_t a, uint64_t b)
 {
-    return a == b || (a && b && (is_moved(r, a, b) || is_moved(r, b, a)));
+    return a == b || is_moved(r, a, b) || is_moved(r, b, a);
 }
 
 /* Reads the type that a map gives; false: `map` is no map. */

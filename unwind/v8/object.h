@@ -55,12 +55,16 @@ bool v8_read(struct v8_reader *r, uint64_t address, void *to, size_t size);
 bool v8_word(struct v8_reader *r, uint64_t address, uint64_t *ret);
 /* Reads the word at `offset` of an object (`object`: a tagged word). */
 bool v8_slot(struct v8_reader *r, uint64_t object, int32_t offset, uint64_t *ret);
-/* Reads an object's map. While a collection moves objects, the old copy of one that was moved has
- * the address of the new one in the place of its map, without a tag; all else of it is as it
- * was. */
+/* While a collection moves objects, the old copy of one that was moved has the address of the new
+ * one in the place of its map, without a tag; all else of it is as it was. Returns the new one, of
+ * an object's first word; 0: the word is no such address. */
+static inline uint64_t v8_moved_to(uint64_t first)
+{
+    enum { ALIGNED = 7, TAG = 1 };
+    return !(first & ALIGNED) && v8_is_pointer(first | TAG) ? first | TAG : 0;
+}
+/* Reads an object's map, also of an old copy. */
 bool v8_map_of(struct v8_reader *r, uint64_t object, uint64_t *ret);
-/* Returns where a collection that is running has moved the object to; 0: it is where it was. */
-uint64_t v8_moved_to(struct v8_reader *r, uint64_t object);
 /* Returns whether two tagged words are of the same object: a collection may have moved it, and
  * updated only one of them. */
 bool v8_is_same(struct v8_reader *r, uint64_t a, uint64_t b);

@@ -1862,7 +1862,7 @@ static enum walker_result step_generated(struct v8_walk *w)
     struct generated g;
     enum walker_result done;
     begin_generated(w, &g);
-    if ((!w->step->code.executable && !is_locked(w)) || !knows(w, w->a->fp))
+    if (!knows(w, w->a->fp) || (!w->step->code.executable && !is_locked(w)))
         return WALKER_NO;
     if (w->process->no_objects)
         return step_undescribed(w, frame_type(w, g.fp));
